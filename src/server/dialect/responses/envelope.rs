@@ -1,5 +1,6 @@
 //! What a response says about itself, apart from what the model writes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,10 @@ pub(in crate::server) struct ResponseHead {
     /// The request for approval that was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) approval_request_id: Option<String>,
-    /// The names of the namespaces in `tools`.
+    /// The namespace of each tool that has one, by the name that models know.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) namespace_of: BTreeMap<String, String>,
+    /// The names of all namespaces. Only older releases stored them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) namespaces: Vec<String>,
 }

@@ -9,6 +9,8 @@
 //! An item's final form is kept as it was sent. The response's `output` repeats it byte for byte,
 //! because SDKs compare the two.
 
+use std::collections::BTreeMap;
+
 use bytes::BytesMut;
 use serde_json::{Value, json};
 
@@ -31,7 +33,9 @@ pub(super) struct Items {
     shown: ServerItems,
     labels: Labels,
     id: ResponseId,
-    /// The namespaces of the client's tools.
+    /// See [`ResponseHead::namespace_of`].
+    namespace_of: BTreeMap<String, String>,
+    /// See [`ResponseHead::namespaces`].
     namespaces: Vec<String>,
     /// The items that are done, by their output index.
     done: Vec<Option<Vec<u8>>>,
@@ -61,6 +65,7 @@ impl Items {
             shown,
             labels,
             id,
+            namespace_of: head.namespace_of.clone(),
             namespaces: head.namespaces.clone(),
             done: Vec::new(),
             open: None,
@@ -120,7 +125,9 @@ impl Items {
         self.close_text(frames, Status::Completed);
         let mut item = self.function_call(data);
         let name = text_of(data, "tool_name");
-        if let Some((namespace, own)) = namespaces::split(name, &self.namespaces) {
+        if let Some((namespace, own)) =
+            namespaces::split(name, &self.namespace_of, &self.namespaces)
+        {
             item["name"] = own.into();
             item["namespace"] = namespace.into();
         }

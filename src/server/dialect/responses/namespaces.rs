@@ -7,6 +7,8 @@
 //!   {"type": "function_call", "namespace": "mcp__weather", "name": "get", ..}          in the response
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 const BETWEEN: &str = "__";
@@ -16,16 +18,11 @@ fn all(tools: &[Value]) -> impl Iterator<Item = &Value> {
     tools.iter().filter(|tool| tool["type"] == "namespace")
 }
 
-/// Their names.
-pub(super) fn names(tools: &[Value]) -> Vec<String> {
-    all(tools).filter_map(|namespace| namespace["name"].as_str().map(str::to_owned)).collect()
-}
-
-/// The functions in them, under the names that models know.
-pub(super) fn functions(tools: &[Value]) -> impl Iterator<Item = Value> {
+/// The tools in them, under the names that models know.
+pub(super) fn tools(tools: &[Value]) -> impl Iterator<Item = Value> {
     all(tools).flat_map(|namespace| {
         let inside = namespace["tools"].as_array().into_iter().flatten();
-        inside.filter(|tool| tool["type"] == "function").map(|tool| {
+        inside.filter(|tool| tool.is_object()).map(|tool| {
             let mut tool = tool.clone();
             tool["namespace"] = namespace["name"].clone();
             tool["name"] = full_name(&tool).into();
@@ -43,11 +40,19 @@ pub(super) fn full_name(item: &Value) -> String {
     }
 }
 
-/// The namespace of a full name, the longest if there are several, and the name in it.
-pub(super) fn split<'n>(name: &'n str, namespaces: &'n [String]) -> Option<(&'n str, &'n str)> {
+/// The namespace of a full name, and the name in it. `of_tools` has the namespace of each tool in one, by its full name.
+/// Older releases stored only the names of all namespaces, of which the longest that fits counts.
+pub(super) fn split<'n>(
+    name: &'n str,
+    of_tools: &'n BTreeMap<String, String>,
+    older: &'n [String],
+) -> Option<(&'n str, &'n str)> {
     let in_it = |namespace: &'n String| {
         let own = name.strip_prefix(namespace.as_str())?.strip_prefix(BETWEEN)?;
         Some((namespace.as_str(), own))
     };
-    namespaces.iter().filter_map(in_it).max_by_key(|(namespace, _)| namespace.len())
+    match of_tools.get(name) {
+        Some(namespace) => in_it(namespace),
+        None => older.iter().filter_map(in_it).max_by_key(|(namespace, _)| namespace.len()),
+    }
 }

@@ -19,7 +19,7 @@ use super::receipt::Queued;
 use super::server_items::{Labels, ServerItems};
 use super::stored::ResponseSerializer;
 use super::tools::RequestTools;
-use super::{history, namespaces, tools};
+use super::{history, tools};
 use crate::conversation::claimed::{
     Adopted, Claimant, ClaimedMessage, Repair, TurnLookup, adopt_after,
 };
@@ -248,7 +248,8 @@ impl Request {
             input: stored_items,
             system,
             approval_request_id,
-            namespaces: namespaces::names(given),
+            namespace_of: tools::namespace_of(given),
+            namespaces: Vec::new(),
         };
         let stored_head = is_stored.then(|| to_raw_value(&head).ok()).flatten().map(Arc::from);
         let envelope = Envelope { head: Arc::new(head), ended_at: Arc::default(), clock };

@@ -1,10 +1,11 @@
 //! How the gateway's own tools appear in Responses: `responses.server_tools`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::tools::Registry;
+use crate::tools::{Registry, ToolSpec};
 
 /// See the module docs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -42,9 +43,13 @@ impl Labels {
         }
     }
 
-    /// The names of the tools with this label, each with the name that its server has given it.
-    pub(super) fn tools(&self, label: &str) -> Vec<(String, Option<String>)> {
-        let specs = self.0.catalog().specs().filter(|spec| self.of(&spec.name) == label);
-        specs.map(|spec| (spec.name.clone(), spec.source_name.clone())).collect()
+    /// The tools with this label.
+    pub(super) fn tools(&self, label: &str) -> Vec<&ToolSpec> {
+        self.0.catalog().specs().filter(|spec| self.of(&spec.name) == label).collect()
+    }
+
+    /// All labels, each once.
+    pub(super) fn all(&self) -> BTreeSet<String> {
+        self.0.catalog().specs().map(|spec| self.of(&spec.name)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The tools of a request.
 
 use std::borrow::Cow;
-use std::iter;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,9 @@ use super::namespaces;
 use super::server_items::Labels;
 use crate::server::dialect::{client_tools, tool_choice};
 use crate::server::refusal::Refusal;
-use crate::tools::Confirm;
+use crate::text::quote;
 use crate::tools::client::ClientTools;
+use crate::tools::{Confirm, ToolSpec};
 
 /// The tools of a turn.
 #[derive(Debug, Default)]
@@ -29,49 +30,116 @@ pub(super) fn read(
     allowed: Option<Vec<String>>,
     labels: &Labels,
 ) -> Result<RequestTools, Refusal> {
-    let mut read = servers(tools, labels);
+    let mut read = servers(tools, labels)?;
     read.server_tools = tool_choice::both(read.server_tools, allowed);
     let functions: Vec<_> = functions(tools).collect();
-    read.client_tools = client_tools::of(functions.iter().map(|tool| &**tool), iter::empty())?;
+    let functions = functions.iter().map(|tool| &**tool);
+    read.client_tools = client_tools::of(functions, other_names(tools))?;
     Ok(read)
 }
 
+/// All tools, under the names that models know.
+fn named_tools(tools: &[Value]) -> impl Iterator<Item = Cow<'_, Value>> {
+    let plain = tools.iter().filter(|tool| tool["type"] != "namespace").map(Cow::Borrowed);
+    plain.chain(namespaces::tools(tools).map(Cow::Owned))
+}
+
 fn functions(tools: &[Value]) -> impl Iterator<Item = Cow<'_, Value>> {
-    let plain = tools.iter().filter(|tool| tool["type"] == "function").map(Cow::Borrowed);
-    plain.chain(namespaces::functions(tools).map(Cow::Owned))
+    named_tools(tools).filter(|tool| tool["type"] == "function")
+}
+
+/// The names of tools that the client runs, and that are no functions.
+fn other_names(tools: &[Value]) -> impl Iterator<Item = String> {
+    let others = named_tools(tools).filter(|tool| tool["type"] == "custom");
+    others.filter_map(|tool| tool["name"].as_str().map(str::to_owned))
+}
+
+/// The namespace of each function that is in one, by the name that models know. Of two with the same name, only the
+/// first is offered.
+pub(super) fn namespace_of(tools: &[Value]) -> BTreeMap<String, String> {
+    let mut seen = HashSet::new();
+    let mut found = BTreeMap::new();
+    for tool in functions(tools) {
+        let Some(name) = tool["name"].as_str() else { continue };
+        if seen.insert(name.to_owned())
+            && let Some(namespace) = tool["namespace"].as_str()
+        {
+            found.insert(name.to_owned(), namespace.to_owned());
+        }
+    }
+    found
 }
 
 /// The server tools. An `mcp` entry with a known label offers only the tools of that source.
 /// A client's own servers are never called: they could be anywhere in the operator's network.
-fn servers(tools: &[Value], labels: &Labels) -> RequestTools {
+fn servers(tools: &[Value], labels: &Labels) -> Result<RequestTools, Refusal> {
     let mut server_tools: Option<Vec<String>> = None;
     let mut confirm = None;
     for tool in tools.iter().filter(|tool| tool["type"] == "mcp") {
-        let names = labels.tools(tool["server_label"].as_str().unwrap_or_default());
-        if names.is_empty() || tool["server_url"].is_string() {
-            continue;
+        let label = tool["server_label"].as_str().unwrap_or_default();
+        let specs = labels.tools(label);
+        let is_elsewhere = tool["server_url"].is_string() || tool["connector_id"].is_string();
+        if specs.is_empty() {
+            if is_elsewhere {
+                continue;
+            }
+            // A restriction must not be lost with a typo: without the entry, all tools are offered.
+            return Err(no_such_label(label, labels));
         }
-        let allowed = tool["allowed_tools"]
-            .as_array()
-            .or_else(|| tool["allowed_tools"]["tool_names"].as_array());
-        let is_allowed = |tool: &(String, Option<String>)| {
-            let is = |name: &Value| name.as_str().is_some_and(|name| is_called(tool, name));
-            allowed.is_none_or(|allowed| allowed.iter().any(is))
-        };
-        let allowed = names.into_iter().filter(is_allowed).map(|(name, _)| name);
-        server_tools.get_or_insert_default().extend(allowed);
         // As an object, it names tools. Others are asked about, too, rather than too few.
         let asks = &tool["require_approval"];
         if asks == "always" || asks.is_object() {
             confirm = Some(Confirm::Always);
         }
+        if !is_elsewhere {
+            let filter = Filter::read(&tool["allowed_tools"])?;
+            let allowed = specs.into_iter().filter(|spec| filter.allows(spec));
+            let names = allowed.map(|spec| spec.name.clone());
+            server_tools.get_or_insert_default().extend(names);
+        }
     }
-    RequestTools { server_tools, confirm, ..RequestTools::default() }
+    Ok(RequestTools { server_tools, confirm, ..RequestTools::default() })
 }
 
+fn no_such_label(label: &str, labels: &Labels) -> Refusal {
+    let all: Vec<String> = labels.all().into_iter().collect();
+    let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    let message = format!("no tools have the server_label {}; available: {all}", quote(label));
+    Refusal::invalid("tools", message)
+}
+
+/// `allowed_tools`: a list of names, or an object with one or with `read_only`.
+struct Filter<'r> {
+    names: Option<&'r [Value]>,
+    read_only: Option<bool>,
+}
+
+impl<'r> Filter<'r> {
+    fn read(allowed: &'r Value) -> Result<Self, Refusal> {
+        let names = if allowed.is_object() { &allowed["tool_names"] } else { allowed };
+        let read_only = &allowed["read_only"];
+        let is_read = (names.is_array() || names.is_null())
+            && (read_only.is_boolean() || read_only.is_null());
+        if !is_read {
+            return Err(Refusal::invalid("tools", ALLOWED));
+        }
+        Ok(Self { names: names.as_array().map(Vec::as_slice), read_only: read_only.as_bool() })
+    }
+
+    fn allows(&self, spec: &ToolSpec) -> bool {
+        let is = |name: &Value| name.as_str().is_some_and(|name| is_called(spec, name));
+        let only_reads = !spec.policy.mutates && !spec.policy.destructive;
+        self.names.is_none_or(|names| names.iter().any(is))
+            && self.read_only.is_none_or(|wanted| wanted == only_reads)
+    }
+}
+
+const ALLOWED: &str = "allowed_tools must be a list of names, or an object with tool_names (a list), \
+                       read_only (true or false), or both";
+
 /// Whether this is a tool's name here, or the one that its server has given it.
-fn is_called((here, own): &(String, Option<String>), name: &str) -> bool {
-    here == name || own.as_deref() == Some(name)
+fn is_called(spec: &ToolSpec, name: &str) -> bool {
+    spec.name == name || spec.source_name.as_deref() == Some(name)
 }
 
 /// A `tool_choice` in which labels are replaced by the names of their tools.
@@ -102,11 +170,11 @@ fn named(entry: &Value, labels: &Labels) -> Vec<Value> {
     let Some(label) = entry["server_label"].as_str() else {
         return vec![json!({"type": "function", "name": entry["name"]})];
     };
-    let tools = labels.tools(label).into_iter();
     let meant = entry["name"].as_str();
-    tools
-        .filter(|tool| meant.is_none_or(|name| is_called(tool, name)))
-        .map(|(name, _)| json!({"type": "function", "name": name}))
+    let specs = labels.tools(label).into_iter();
+    specs
+        .filter(|spec| meant.is_none_or(|name| is_called(spec, name)))
+        .map(|spec| json!({"type": "function", "name": spec.name}))
         .collect()
 }
 

@@ -3,6 +3,7 @@
 mod references;
 mod replays;
 mod requests;
+mod tools;
 
 use std::sync::Arc;
 
@@ -417,17 +418,24 @@ fn calls_for_the_client_are_function_calls() {
 
 #[test]
 fn calls_of_tools_in_namespaces_say_so() {
-    for (name, namespace, own) in [
-        ("mcp__weather__get", json!("mcp__weather"), "get"),
-        ("mcp__get", json!("mcp"), "get"),
-        ("mcp_get", json!(null), "mcp_get"),
+    let of_tools = [("web__fetch", "web"), ("a__b__c", "a")];
+    let older = ["mcp", "mcp__weather"];
+    for (of_tools, older, name, namespace, own) in [
+        (&of_tools[..], &[][..], "web__fetch", json!("web"), "fetch"),
+        (&of_tools, &[], "a__b__c", json!("a"), "b__c"),
+        (&of_tools, &[], "web__search", json!(null), "web__search"),
+        (&[], &older, "mcp__weather__get", json!("mcp__weather"), "get"),
+        (&[], &older, "mcp__get", json!("mcp"), "get"),
+        (&[], &older, "mcp_get", json!(null), "mcp_get"),
     ] {
         let arguments = RawValue::from_string("{}".to_owned()).unwrap();
         let (call_id, tool_args) = ("call_2", &*arguments);
         let call = Event::ClientToolCall { call_id, tool_name: name, tool_args, r#loop: 1 };
         let mut options = options(ServerItems::McpCall);
         let head = Arc::get_mut(&mut options.envelope.head).unwrap();
-        head.namespaces = ["mcp", "mcp__weather"].map(str::to_owned).into();
+        head.namespaces = older.iter().map(|&name| name.to_owned()).collect();
+        let of_tools = of_tools.iter().map(|(tool, its)| ((*tool).to_owned(), (*its).to_owned()));
+        head.namespace_of = of_tools.collect();
         let mut out = BytesMut::new();
         let mut stream = ResponseEncoder::new(options, 0);
         let all = [started(), call, completed(TurnFinish::ClientToolCalls)];

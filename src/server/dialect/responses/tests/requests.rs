@@ -14,7 +14,7 @@ use crate::server::dialect::{Form, ImageReader, ParsedRequest};
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::registry::tests::Named;
-use crate::tools::{SourceKind, ToolSpec};
+use crate::tools::{Policy, SourceKind, ToolSpec};
 use crate::upstream::ToolChoice;
 
 /// Two tools of the gateway, and one of a server called `files`.
@@ -25,7 +25,9 @@ fn labels() -> Labels {
         [("add", Source::builtin()), ("wait", Source::builtin()), ("files_read", server)]
     {
         let parameters = json!({"type": "object"});
-        let spec = ToolSpec { name: name.to_owned(), source, parameters, ..ToolSpec::default() };
+        let policy = Policy { mutates: name == "wait", ..Policy::NONE };
+        let name = name.to_owned();
+        let spec = ToolSpec { name, parameters, policy, source, ..ToolSpec::default() };
         registry.add(Arc::new(Named(Arc::new(spec)))).unwrap();
     }
     Labels(Arc::new(registry))
@@ -62,7 +64,7 @@ fn parsed_with(
 }
 
 #[track_caller]
-fn turn(more: &Value) -> NewTurn {
+pub(super) fn turn(more: &Value) -> NewTurn {
     let mut body = json!({"model": "m", "input": "Hi."});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     with(Referents::default(), &body).unwrap().0
@@ -75,7 +77,7 @@ pub(super) fn words(turn: &NewTurn) -> &str {
     }
 }
 
-fn function(name: &str) -> Value {
+pub(super) fn function(name: &str) -> Value {
     json!({"type": "function", "name": name, "parameters": {"type": "object"}})
 }
 
