@@ -63,6 +63,16 @@ impl Content {
         self.text
     }
 
+    /// The same with a line more, unless that is empty or there already.
+    #[must_use]
+    pub fn with_line(mut self, line: &str) -> Self {
+        if self.text != line && !line.is_empty() {
+            self.text.push_str(if self.is_empty() { "" } else { "\n" });
+            self.text.push_str(line);
+        }
+        self
+    }
+
     /// Whether there is nothing, not even white space.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

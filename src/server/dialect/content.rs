@@ -28,6 +28,19 @@ pub(super) fn content_of(content: &impl Json, images: ImageReader) -> Content {
     }
 }
 
+/// What a user says, read from these parts. If none of them can be read, a note says so: without a word, the model would
+/// go on with its last answer.
+pub(super) fn of_user<J: Json>(parts: &[J], read: Content) -> Content {
+    let is_text = |part: &J| match part.text_at("type") {
+        None => part.text().is_some() || part.field("text").is_some(),
+        Some(kind) => matches!(kind, "text" | "input_text" | "output_text"),
+    };
+    if read.is_empty() && !parts.iter().all(is_text) { NOT_SHOWN.into() } else { read }
+}
+
+/// Stands for a user's message of which nothing can be read.
+const NOT_SHOWN: &str = "[something that is not shown]";
+
 /// What a call's result says: what could be `read` of it or, if that is nothing, the JSON as it was written.
 pub(super) fn result_of<J: Json>(written: &J, read: Content) -> Content {
     let is_empty_text = |part: &J| part.text() == Some("") || part.text_at("text") == Some("");

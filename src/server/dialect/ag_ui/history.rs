@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::result_of;
+use crate::server::dialect::content::{of_user, result_of};
 
 /// What a message says. Reasoning, and what a page shows of an activity, are left out: nobody said
 /// them.
@@ -25,11 +25,14 @@ pub(super) fn claimed(message: &Value, images: ImageReader) -> Option<ClaimedMes
             let output = result_of(&message["content"], content(images));
             ClaimedMessage::Result {
                 call_id: written(&message["toolCallId"]),
-                output: if output.is_empty() { error.unwrap_or_default().into() } else { output },
+                output: output.with_line(error.unwrap_or_default()),
                 is_error: error.is_some(),
             }
         }
-        _ => ClaimedMessage::User(content(images)),
+        _ => {
+            let parts = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+            ClaimedMessage::User(of_user(parts, content(images)))
+        }
     })
 }
 

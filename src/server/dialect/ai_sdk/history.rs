@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::{content_of, text_of};
+use crate::server::dialect::content::{content_of, of_user, text_of};
 
 /// A message as it was written. Whatever cannot be read is skipped: a list is not refused for one
 /// of its messages.
@@ -45,7 +45,10 @@ impl RawMessage {
                 let content = self.content(parts, ImageReader::NAMING);
                 claimed.push(ClaimedMessage::System(content.into_text()));
             }
-            _ => claimed.push(ClaimedMessage::User(self.content(parts, images))),
+            _ => {
+                let content = of_user(parts, self.content(parts, images));
+                claimed.push(ClaimedMessage::User(content));
+            }
         }
     }
 
@@ -164,5 +167,13 @@ mod tests {
     fn a_call_that_the_user_did_not_allow_has_failed() {
         let part = json!({"type": "tool-open", "state": "output-denied", "input": {}});
         assert_eq!(result(&part), Some(("the user did not allow it".to_owned(), true)));
+    }
+
+    #[test]
+    fn a_message_of_which_nothing_can_be_read_is_no_empty_one() {
+        let mut claimed = Vec::new();
+        let message = json!({"role": "user", "parts": [{"type": "data-x", "data": {}}]});
+        RawMessage(message).claim(ImageReader::new(true), &mut claimed);
+        assert_eq!(claimed, [ClaimedMessage::User("[something that is not shown]".into())]);
     }
 }

@@ -7,7 +7,7 @@ use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::{arguments_of, content_of, result_of};
+use crate::server::dialect::content::{arguments_of, content_of, of_user, result_of};
 use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Clients write all sorts of things, and a list is not refused for
@@ -17,9 +17,6 @@ use crate::server::dialect::json::{Borrowed, Json};
 #[serde(transparent)]
 pub(super) struct RawMessage<'b>(#[serde(borrow)] Borrowed<'b>);
 
-/// Stands for a user's message of which nothing can be read.
-const NOT_SHOWN: &str = "[something that is not shown]";
-
 impl RawMessage<'_> {
     pub(super) fn claimed(self, images: ImageReader) -> ClaimedMessage {
         let Self(Borrowed(message)) = self;
@@ -27,12 +24,15 @@ impl RawMessage<'_> {
         let is_seen = !matches!(role, "system" | "developer" | "assistant");
         let images = if is_seen { images } else { ImageReader::NAMING };
         let written = message.field("content");
-        let has_parts = written.is_some_and(|content| !content.listed().is_empty());
+        let parts = written.map_or(&[][..], Json::listed);
         let content = content_of(written.unwrap_or(&message), images);
         match role {
             "system" | "developer" => ClaimedMessage::System(content.into_text()),
             "assistant" => {
-                ClaimedMessage::Assistant { text: content.into_text(), calls: calls(&message) }
+                // What the model says instead, if it refuses to answer.
+                let refusal = message.text_at("refusal").filter(|_| content.is_empty());
+                let text = refusal.map_or_else(|| content.into_text(), str::to_owned);
+                ClaimedMessage::Assistant { text, calls: calls(&message) }
             }
             "tool" | "function" => ClaimedMessage::Result {
                 call_id: id(message.field("tool_call_id")),
@@ -42,8 +42,7 @@ impl RawMessage<'_> {
                 },
                 is_error: false,
             },
-            _ if content.is_empty() && has_parts => ClaimedMessage::User(NOT_SHOWN.into()),
-            _ => ClaimedMessage::User(content),
+            _ => ClaimedMessage::User(of_user(parts, content)),
         }
     }
 }
@@ -97,7 +96,7 @@ fn id(id: Option<&Value<'_>>) -> String {
 mod tests {
     use serde_json::Value;
 
-    use super::{Borrowed, ClaimedCall, ClaimedMessage, ImageReader, NOT_SHOWN, RawMessage, json};
+    use super::{Borrowed, ClaimedCall, ClaimedMessage, ImageReader, RawMessage, json};
 
     fn claimed(message: &Value) -> ClaimedMessage {
         RawMessage(Borrowed(message.into())).claimed(ImageReader::new(true))
@@ -115,13 +114,26 @@ mod tests {
             (json!({"role": null, "content": 7}), user("7")),
             (json!({"role": "user", "content": {"type": "text", "text": "Hi."}}), user("Hi.")),
             (json!({"role": "user", "content": ["Hi.", {"text": "Ho."}]}), user("Hi.\nHo.")),
-            (json!({"role": "user", "content": {"type": "new"}}), user(NOT_SHOWN)),
+            (
+                json!({"role": "user", "content": {"type": "new"}}),
+                user("[something that is not shown]"),
+            ),
+            (json!({"role": "user", "content": [{"type": "text", "text": ""}]}), user("")),
             (
                 json!({"role": "user", "content": [{"type": "video_url", "video_url": {}}]}),
                 user("[a video, which is not shown]"),
             ),
         ] {
             assert_eq!(claimed(&message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_the_assistant_refuses_is_its_text() {
+        for (content, text) in [(json!(null), "No."), (json!("Yes."), "Yes.")] {
+            let message = json!({"role": "assistant", "content": content, "refusal": "No."});
+            let calls = Vec::new();
+            assert_eq!(claimed(&message), ClaimedMessage::Assistant { text: text.into(), calls });
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json_borrow::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, ContentPart};
 use crate::server::dialect::ImageReader;
-use crate::server::dialect::content::{arguments_of, result_of};
+use crate::server::dialect::content::{arguments_of, of_user, result_of};
 use crate::server::dialect::json::{Borrowed, Json};
 
 /// A message as it was written. Whatever else it has is skipped.
@@ -74,8 +74,12 @@ fn claim_user(content: &Value<'_>, images: ImageReader, said: &mut Vec<ClaimedMe
         }
     }
     parts.extend(content.as_str().map(|text| ContentPart::Words(text.to_owned())));
-    let message = if has_results { ClaimedMessage::Aside } else { ClaimedMessage::User };
-    said.push(message(parts.into_iter().collect()));
+    let words = parts.into_iter().collect();
+    said.push(if has_results {
+        ClaimedMessage::Aside(words)
+    } else {
+        ClaimedMessage::User(of_user(blocks(content), words))
+    });
 }
 
 fn claim_assistant(content: &Value<'_>, images: ImageReader, said: &mut Vec<ClaimedMessage>) {

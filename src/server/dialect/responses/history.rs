@@ -12,7 +12,8 @@ use super::id::{ItemId, ResponseId};
 use super::namespaces;
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, Content, PrefixHash, Repair};
 use crate::limits::server::REFERENCED_BYTES_MAX;
-use crate::server::dialect::content::{arguments_of, content_of, result_of, text_of};
+use crate::server::dialect::content::{arguments_of, content_of, of_user, result_of, text_of};
+use crate::server::dialect::json::Json as _;
 use crate::server::dialect::{ImageReader, call_id, images};
 use crate::server::refusal::Refusal;
 use crate::text::json_len;
@@ -246,7 +247,10 @@ impl Reader {
                 let output = result_of(content, content_of(content, self.images));
                 self.push(result(call_id.to_owned(), output, false));
             }
-            _ => self.push(ClaimedMessage::User(content_of(content, self.images))),
+            _ => {
+                let read = content_of(content, self.images);
+                self.push(ClaimedMessage::User(of_user(content.listed(), read)));
+            }
         }
     }
 

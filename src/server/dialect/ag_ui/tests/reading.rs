@@ -197,6 +197,8 @@ fn what_each_message_claims() {
         user("a\n[an image, which is not shown]")
     );
     assert_eq!(said(json!({"role": 7})), user(""));
+    let unknown = json!({"role": "user", "content": [{"type": "new"}]});
+    assert_eq!(said(unknown), user("[something that is not shown]"));
     let system = ClaimedMessage::System("s".to_owned());
     assert_eq!(said(json!({"role": "developer", "content": "s"})), system);
     for role in ["reasoning", "activity"] {
@@ -212,6 +214,10 @@ fn what_each_message_claims() {
     assert_eq!(said(tool), result("7", false));
     let failed = json!({"role": "tool", "toolCallId": "1", "content": "", "error": "no"});
     assert_eq!(said(failed), result("no", true));
+    let halfway = json!({"role": "tool", "toolCallId": "1", "content": "3 of 7", "error": "no"});
+    assert_eq!(said(halfway), result("3 of 7\nno", true));
+    let same = json!({"role": "tool", "toolCallId": "1", "content": "no", "error": "no"});
+    assert_eq!(said(same), result("no", true));
     let call = json!({"id": "1", "function": {"name": "look", "arguments": "{}"}});
     let ClaimedMessage::Assistant { text, calls } =
         said(json!({"role": "assistant", "toolCalls": [call, 7]}))

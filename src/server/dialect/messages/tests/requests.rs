@@ -268,6 +268,16 @@ fn results_continue_the_turn_of_their_calls() {
     }
 }
 
+/// As if it were empty, the model would go on with its last answer.
+#[test]
+fn a_message_of_which_nothing_can_be_read_is_no_empty_one() {
+    let said = json!([
+        {"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2."},
+        {"role": "user", "content": [{"type": "container_upload", "file_id": "f"}]},
+    ]);
+    assert_eq!(prompt(&messages(&said)), "[something that is not shown]");
+}
+
 #[test]
 fn images_are_read_from_their_source() {
     for (source, note) in [

@@ -98,6 +98,13 @@ fn input_is_words_or_items() {
     assert_eq!(client_history.history.turns().len(), 1);
 }
 
+#[test]
+fn a_message_of_which_nothing_can_be_read_is_no_empty_one() {
+    let parts = json!([{"type": "computer_screenshot", "image_url": "data:"}]);
+    let input = json!([{"role": "user", "content": parts}]);
+    assert_eq!(words(&turn(&json!({ "input": input }))), "[something that is not shown]");
+}
+
 /// Programs send them to see whether a model is there.
 #[test]
 fn an_empty_input_is_answered() {
