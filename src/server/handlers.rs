@@ -172,16 +172,20 @@ async fn respond(
 /// Begins the turn that a request asks for, and answers in its form.
 async fn start(request: &Parts, parsed: ParsedRequest, app: &App) -> Result<Reply, Refusal> {
     let owner = app.auth.owner(&request.headers);
-    let ParsedRequest { turn, form, repairs } = parsed;
+    let ParsedRequest { turn, mut form, repairs } = parsed;
     for (repair, _) in repairs.iter() {
         metrics::history_repaired(repair.name());
     }
     let is_read_whole = matches!(form, Form::Whole(_));
+    let is_response = turn.serializer.is_some();
     let (address, trace) = (app.admission.client(request), trace(&request.headers));
     let new = NewTurn { owner, address, trace, is_read_whole, ..turn };
     let mut client = Waiting::new(request);
-    let BegunTurn { session_id, turn, repeated } =
-        begin_turn(request, new, &mut client, app).await?;
+    let begun = begin_turn(request, new, &mut client, app).await?;
+    if begun.repeated && is_response {
+        form = responses::form_of_repeated(request, form, &begun, app).await?;
+    }
+    let BegunTurn { session_id, turn, repeated } = begun;
     match form {
         Form::Stream(encoder) => {
             // A client that retries with its key says what it has seen. It cannot have seen

@@ -16,14 +16,14 @@ use super::dialect::responses::{
     Labels, Page, Parent, Referents, Rendering, Request, RequestContext, ResponseId,
     ResponseSerializer, StoredResponse, replay,
 };
-use super::dialect::{ImageReader, ParsedRequest};
+use super::dialect::{Form, ImageReader, ParsedRequest};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, json_text, whole_reply};
 use super::request_body::{self, RequestBody};
 use super::stream::{forbid_buffering, stream};
 use super::{App, now_sec, owner_turns, query};
 use crate::conversation::claimed::TurnLookup;
-use crate::gateway::BeginError;
+use crate::gateway::{BeginError, BegunTurn};
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX, REFERENCED_BYTES_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::session::{
@@ -187,10 +187,14 @@ async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
     let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
     let stored_answer =
         app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
+    let response = response_of(id, &stored_answer).await;
+    Ok(Loaded { response, stored_answer, stored_as, turn_id, session_id })
+}
+
+async fn response_of(id: ResponseId, stored_answer: &StoredAnswer) -> StoredResponse {
     let (head, answer) = (Arc::clone(&stored_answer.head), stored_answer.answer.clone());
     let read = move || StoredResponse::read(id, &head, answer.as_deref());
-    let response = off_worker(length(&stored_answer), read).await;
-    Ok(Loaded { response, stored_answer, stored_as, turn_id, session_id })
+    off_worker(length(stored_answer), read).await
 }
 
 /// The length of an answer and what was known before it, as JSON.
@@ -212,6 +216,29 @@ impl AnswerSerializers for StoredResponses {
 fn rendering(app: &App) -> Rendering {
     let labels = Labels(app.gateway.tools());
     Rendering { shown: app.dialects.responses.shown, labels, clock: now_sec }
+}
+
+/// The form of the answer to a repeated request. The response says about itself what the first request made it say:
+/// a repeated one may come later, with other metadata.
+pub(super) async fn form_of_repeated(
+    request: &Parts,
+    form: Form,
+    begun: &BegunTurn,
+    app: &App,
+) -> Result<Form, Refusal> {
+    let BegunTurn { session_id, turn, .. } = begun;
+    let stored_as = session::id_of(&app.auth.owner(&request.headers), session_id);
+    // `None` if it was deleted meanwhile.
+    let Some(stored_answer) = app.gateway.answer(&stored_as, &turn.turn_id).await? else {
+        return Ok(form);
+    };
+    let response = response_of(ResponseId::of(session_id, &turn.turn_id), &stored_answer).await;
+    let rendering = rendering(app);
+    Ok(match form {
+        Form::Stream(_) => Form::Stream(response.encoder(rendering, 0)),
+        Form::Whole(_) => Form::Whole(response.collector(rendering)),
+        Form::Later(_) => Form::Later(response.receipt(&rendering)),
+    })
 }
 
 /// `GET /v1/responses/{id}`: the response as of now, or its stream.
@@ -323,10 +350,14 @@ pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<
         let message = format!("limit must be from 1 to {INPUT_ITEMS_LISTED_MAX}");
         return Err(Refusal::invalid("limit", message));
     }
+    let order = query::value(query, "order");
+    if !matches!(order.as_deref(), None | Some("asc" | "desc")) {
+        return Err(Refusal::invalid("order", "order must be \"asc\" or \"desc\""));
+    }
     let page = Page {
         after: query::value(query, "after").map(std::borrow::Cow::into_owned),
         limit,
-        is_ascending: query::value(query, "order").as_deref() == Some("asc"),
+        is_ascending: order.as_deref() == Some("asc"),
     };
     let _loading = app.long_answers.loading_permit().await?;
     let Loaded { response, stored_answer, .. } = load(request, id, app).await?;

@@ -300,7 +300,12 @@ async fn input_items_are_listed_in_pages() {
     let (texts, all) = list("").await;
     assert_eq!(texts, ["Three.", "Two.", "One."], "the newest first");
     assert_eq!((&all["object"], &all["has_more"]), (&json!("list"), &json!(false)));
-    assert_eq!(all["data"][1]["content"][0]["type"], "output_text");
+    let said = json!([{"type": "output_text", "text": "Two.", "annotations": []}]);
+    assert_eq!(
+        (&all["data"][1]["content"], &all["data"][1]["status"]),
+        (&said, &"completed".into())
+    );
+    assert_eq!(all["data"][0].get("status"), None, "clients know none of the user's");
     assert_eq!((&all["first_id"], &all["last_id"]), (&all["data"][0]["id"], &all["data"][2]["id"]));
     let (texts, page) = list("?order=asc&limit=2").await;
     assert_eq!(texts, ["One.", "Two."]);
@@ -313,6 +318,7 @@ async fn input_items_are_listed_in_pages() {
         ("limit=101", "limit"),
         ("limit=x", "limit"),
         ("after=msg_x", "after"),
+        ("order=up", "order"),
     ] {
         let answer = gateway.get(&format!("{}/input_items?{query}", path(&response))).await;
         assert_eq!(answer.status(), 400, "{query}");
@@ -439,6 +445,18 @@ async fn a_key_begins_one_response() {
     let (first, ()) = tokio::join!(send(), answering);
     let (first, second) = (first.json(), send().await.json());
     assert_eq!(second["id"], first["id"]);
+    for form in [json!({}), json!({"stream": true})] {
+        let mut other = body("Hi.", &form);
+        other["metadata"] = json!({"sent": "again"});
+        let again = gateway.exchange(post(RESPONSES, &["Idempotency-Key: k"], &other.to_string()));
+        let again = again.await;
+        let again = if form == json!({}) {
+            again.json()
+        } else {
+            events(&again.body).pop().unwrap()["response"].take()
+        };
+        assert_eq!(again, first, "it describes the response that it began");
+    }
     // So it does in a chain that it has moved on.
     let next = body("And?", &after(&first)).to_string();
     let send = async || gateway.exchange(post(RESPONSES, &["Idempotency-Key: l"], &next)).await;

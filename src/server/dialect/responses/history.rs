@@ -348,7 +348,11 @@ fn edited(value: &Value, keys: &[&str], edit: impl Fn(&Value) -> Value) -> Value
     Value::Object(members.collect())
 }
 
-/// The items with ids and types, as a client can list them.
+/// Items that have a status.
+const CALLS: [&str; 4] =
+    ["function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"];
+
+/// The items with ids, types and whatever else clients insist on, as they can list them.
 pub(super) fn listed(mut items: Vec<Value>, id: ResponseId) -> Vec<Value> {
     for (number, item) in items.iter_mut().enumerate() {
         let Value::Object(members) = item else { continue };
@@ -363,6 +367,17 @@ pub(super) fn listed(mut items: Vec<Value>, id: ResponseId) -> Vec<Value> {
         let has_id = members.get("id").is_some_and(Value::is_string);
         if !has_id {
             members.insert("id".to_owned(), id.item("in", number).into());
+        }
+        let is_assistants = members.get("role").is_some_and(|role| role == "assistant");
+        let is_call = members["type"].as_str().is_some_and(|kind| CALLS.contains(&kind));
+        if is_assistants || is_call {
+            members.entry("status").or_insert_with(|| "completed".into());
+        }
+        let parts = members.get_mut("content").and_then(Value::as_array_mut);
+        for part in parts.into_iter().flatten().filter(|part| part["type"] == "output_text") {
+            if part["annotations"].is_null() {
+                part["annotations"] = json!([]);
+            }
         }
     }
     items.retain(Value::is_object);

@@ -15,10 +15,11 @@ use super::envelope::{AnswerOptions, Envelope, ResponseHead};
 use super::history;
 use super::id::ResponseId;
 use super::parts::bytes;
+use super::receipt::Queued;
 use super::replay::replay;
 use super::server_items::{Labels, ServerItems};
 use crate::conversation::claimed::PrefixHash;
-use crate::server::dialect::{self, Collector as _, Encoder};
+use crate::server::dialect::{self, Collector, Encoder, Receipt};
 use crate::session::{AnswerSerializer, FinishedAnswer, TurnLog};
 
 /// Makes a turn's response for storage.
@@ -112,6 +113,16 @@ impl StoredResponse {
     /// Its events from number `from` on.
     pub(in crate::server) fn encoder(&self, rendering: Rendering, from: u64) -> Box<dyn Encoder> {
         Box::new(ResponseEncoder::new(self.options(rendering), from))
+    }
+
+    /// The response in one piece, once its turn has ended.
+    pub(in crate::server) fn collector(&self, rendering: Rendering) -> Box<dyn Collector> {
+        Box::new(ResponseCollector::new(self.options(rendering)))
+    }
+
+    /// What a client gets that fetches the response later.
+    pub(in crate::server) fn receipt(&self, rendering: &Rendering) -> Box<dyn Receipt> {
+        Box::new(Queued(self.envelope(rendering.clock)))
     }
 
     /// The response as far as readers of its log can see.

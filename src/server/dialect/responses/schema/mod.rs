@@ -108,6 +108,8 @@ struct ResponseUsage {
 struct InputDetails {
     /// Always 0.
     cached_tokens: u64,
+    /// Always 0.
+    cache_write_tokens: u64,
 }
 
 #[derive(JsonSchema)]

@@ -196,7 +196,7 @@ fn words_are_a_message_and_reasoning_is_a_summary() {
         "incomplete_details": null,
         "error": null,
         "usage": {
-            "input_tokens": 3, "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens": 3, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": 4, "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": 7,
         },
