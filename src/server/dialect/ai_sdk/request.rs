@@ -64,20 +64,20 @@ pub(super) fn read(request: &ClientRequest<'_>) -> Result<ParsedRequest, Refusal
     let supersedes = !adopted.answers_for_good();
     let Adopted { system, history, input, prefix, images, repairs, .. } = adopted;
     let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
-    let is_none = raw.tool_choice == "none";
+    let choice = choice(&raw.tool_choice)?;
     let ChosenModel { upstream, tools: offered, .. } = match raw.model.as_str() {
         Some(name) => request.models.choose(name)?,
         None => ChosenModel::default(),
     };
-    let tools = raw.tools.as_ref().filter(|_| !is_none);
+    let tools = raw.tools.as_ref().filter(|_| choice.is_some());
     let turn = NewTurn {
         owner: request.owner.to_owned(),
         supersedes,
         input,
         model: upstream,
-        tools: if is_none { Some(Vec::new()) } else { offered },
+        tools: if choice.is_some() { offered } else { Some(Vec::new()) },
         client_tools: client_tools::read(tools),
-        tool_choice: choice(&raw.tool_choice),
+        tool_choice: choice.unwrap_or_default(),
         client_history: Some(ClientHistory {
             history,
             follows: None,
@@ -103,11 +103,47 @@ fn continued(messages: &[RawMessage]) -> Option<Message> {
     Some(Message { id: id.map(str::to_owned) })
 }
 
-/// `toolChoice` as in `streamText`.
-fn choice(choice: &Value) -> ToolChoice {
-    match (choice.as_str(), choice["toolName"].as_str()) {
-        (Some("required"), _) => ToolChoice::Required,
-        (_, Some(name)) => ToolChoice::Named(name.to_owned()),
-        _ => ToolChoice::Auto,
+/// `toolChoice` as in `streamText`, or as it is sent to models, where each word is a `type`. `None` if no tool may be
+/// called.
+fn choice(choice: &Value) -> Result<Option<ToolChoice>, Refusal> {
+    let word = choice.as_str().or_else(|| choice["type"].as_str());
+    match (word, choice["toolName"].as_str()) {
+        (None, None) if choice.is_null() => Ok(Some(ToolChoice::Auto)),
+        (Some("none"), _) => Ok(None),
+        (Some("auto"), _) => Ok(Some(ToolChoice::Auto)),
+        (Some("required"), _) => Ok(Some(ToolChoice::Required)),
+        (None | Some("tool"), Some(name)) => Ok(Some(ToolChoice::Named(name.to_owned()))),
+        _ => Err(Refusal::invalid(
+            "toolChoice",
+            "toolChoice must be \"auto\", \"none\", \"required\" or {\"type\": \"tool\", \"toolName\": \"TOOL\"}",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_choice_of_tools_is_read_or_refused() {
+        let named = ToolChoice::Named("open".to_owned());
+        for (written, expected) in [
+            (json!(null), Some(ToolChoice::Auto)),
+            (json!("auto"), Some(ToolChoice::Auto)),
+            (json!({"type": "auto"}), Some(ToolChoice::Auto)),
+            (json!("required"), Some(ToolChoice::Required)),
+            (json!({"type": "required"}), Some(ToolChoice::Required)),
+            (json!({"type": "tool", "toolName": "open"}), Some(named)),
+            (json!("none"), None),
+            (json!({"type": "none"}), None),
+        ] {
+            assert_eq!(choice(&written).unwrap(), expected, "{written}");
+        }
+        for odd in [json!("bogus"), json!({"type": "tool"}), json!(7), json!({})] {
+            let refused = choice(&odd).unwrap_err();
+            assert!(matches!(refused, Refusal::Invalid { param: "toolChoice", .. }), "{odd}");
+        }
     }
 }
