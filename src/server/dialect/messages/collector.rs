@@ -6,7 +6,7 @@ use super::encoder::Shown;
 use super::{blocks, error};
 use crate::event::Kind;
 use crate::server::dialect::json::text_of;
-use crate::server::dialect::words::MessageBreaks;
+use crate::server::dialect::words::{self, MessageBreaks};
 use crate::server::dialect::{self, AnswerMeta, Collector, WholeAnswer};
 use crate::session::Record;
 
@@ -50,6 +50,10 @@ impl MessageCollector {
 
     fn add_words(&mut self, kind: Kind, text: &str) {
         if self.words.1 != kind {
+            // As in a stream, a block begins with a word.
+            if text.trim_start_matches(BLANK).is_empty() {
+                return;
+            }
             self.close();
             self.words.1 = kind;
         }
@@ -64,6 +68,13 @@ impl MessageCollector {
         }
         self.words.0.clear();
         self.content.append(&mut self.held);
+    }
+
+    /// Ends the reasoning of a message, so that the next message begins a block of its own.
+    fn end_reasoning(&mut self) {
+        if self.words.1 == Kind::ReasoningDelta {
+            self.close();
+        }
     }
 
     /// Whether the block that is growing has no words.
@@ -117,7 +128,10 @@ fn cancelled() -> (u16, Value) {
 impl Collector for MessageCollector {
     fn take(&mut self, record: &Record<'_>) {
         match record.kind {
-            Kind::ToolMarkerDetected => return self.breaks.note_call(),
+            Kind::ToolMarkerDetected => {
+                self.end_reasoning();
+                return self.breaks.note_call();
+            }
             Kind::ToolArgumentsDelta | Kind::Acknowledgement => return,
             _ => {}
         }
@@ -147,6 +161,7 @@ impl Collector for MessageCollector {
                 let words = dialect::ended::question_in_words(data, self.has_words);
                 self.add_words(Kind::TextDelta, &words);
             }
+            Kind::Feedback if words::end_before(data) => self.end_reasoning(),
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
             Kind::TurnFailed => {
                 self.end = Some(blocks::failure(data));

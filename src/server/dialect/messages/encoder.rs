@@ -103,6 +103,13 @@ impl MessageEncoder {
         self.has_words |= kind == Words::Text;
     }
 
+    /// Ends the reasoning of a message, so that the next message begins a block of its own.
+    fn end_reasoning(&mut self, out: &mut BytesMut) {
+        if self.open == Some(Words::Reasoning) {
+            self.close(out);
+        }
+    }
+
     /// Sends what has waited for the end of the message, if anything.
     fn flush_held(&mut self, out: &mut BytesMut) {
         if !self.held.is_empty() {
@@ -240,7 +247,10 @@ impl Encoder for MessageEncoder {
                 }
                 return;
             }
-            (Kind::ToolMarkerDetected, _) => return self.breaks.note_call(),
+            (Kind::ToolMarkerDetected, _) => {
+                self.end_reasoning(out);
+                return self.breaks.note_call();
+            }
             (Kind::ToolArgumentsDelta | Kind::Acknowledgement, _) => return,
             (Kind::ToolProgress, _) => return out.extend_from_slice(PING),
             _ => {}
@@ -250,6 +260,7 @@ impl Encoder for MessageEncoder {
         match record.kind {
             Kind::TurnStarted => self.begin(data, out),
             Kind::ClientToolCall => self.push_call(data, out),
+            Kind::Feedback if words::end_before(data) => self.end_reasoning(out),
             Kind::ClarificationNeeded => {
                 let words = dialect::ended::question_in_words(data, self.has_words);
                 self.push_words(Words::Text, &dialect::json::escaped(&words), out);

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::collector::MessageCollector;
 use super::encoder::{MessageEncoder, Shown};
 use super::server_tools::MessagesServerTools;
-use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish};
+use crate::event::{
+    AcknowledgementSource, Event, FailureCode, FeedbackReason, Summary, TurnFinish,
+};
 use crate::server::dialect::tests::events::{
     USAGE, completed, failed_for_good, second_message, started, stopped_at,
 };
@@ -317,6 +319,24 @@ fn a_blank_line_keeps_the_messages_of_a_block_apart() {
     assert_eq!(blocks[3], text("It is 2."), "blocks are apart already");
     events[1] = Event::ReasoningDelta { text: "Hm." };
     check(&events, HIDDEN, &json!([text("It is 2.")]), "end_turn");
+}
+
+#[test]
+fn the_reasoning_of_each_message_is_a_block() {
+    let reasoning = |text| Event::ReasoningDelta { text };
+    let feedback = |reason| Event::Feedback { reason, call_id: None, message: "", attempt: 1 };
+    let call = Event::ToolMarkerDetected { call_id: "call_1", r#loop: 1 };
+    let thinking = |text: &str| json!({"type": "thinking", "thinking": text, "signature": super::blocks::SIGNATURE});
+    for between in [call, feedback(FeedbackReason::EmptyResponse)] {
+        let events =
+            [started(), reasoning("a"), between, reasoning("b"), completed(TurnFinish::Stop)];
+        check(&events, OFF, &json!([thinking("a"), thinking("b")]), "end_turn");
+    }
+    for between in [Event::text("\n"), feedback(FeedbackReason::ToolFailed)] {
+        let events =
+            [started(), reasoning("a"), between, reasoning("b"), completed(TurnFinish::Stop)];
+        check(&events, OFF, &json!([thinking("ab")]), "end_turn");
+    }
 }
 
 #[test]
