@@ -142,7 +142,7 @@ const ROWS: &[Row] = &[
     row("upstream/models", Nothing, &[]),
     row("upstream/native_calls", Nothing, &["limits"]),
     row("upstream/server_error", Nothing, &["limits"]),
-    row("upstream/excess", Nothing, &[]),
+    row("upstream/overflow", Nothing, &[]),
     row("upstream/sse", Nothing, &["limits"]),
     row("upstream/client", Io, &["http", "limits", "thread_buffer", "tls"]),
     row("upstream/client/framing", Nothing, &["limits"]),

@@ -88,7 +88,7 @@ fn runtime(processors: usize) -> io::Result<Runtime> {
 }
 
 async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
-    let recorder = buckets::recorder()?.install_recorder()?;
+    let recorder = buckets::builder()?.install_recorder()?;
     begin_counting(config);
     let exporter = assemble::exporter(&config.telemetry.otlp).map_err(StartError::from)?;
     let mut signals = Signals::new().map_err(RunError::System)?;

@@ -151,7 +151,7 @@ pub(crate) struct ParseArgs {
     )]
     pub(crate) batch: bool,
     /// Feed the parser N bytes at a time; the output is the same for every N
-    #[arg(long, value_name = "N", value_parser = chunk_bytes)]
+    #[arg(long, value_name = "N", value_parser = |text: &str| positive(text, "bytes"))]
     pub(crate) chunk_size: Option<NonZeroUsize>,
     /// The configuration file.
     #[command(flatten)]
@@ -192,7 +192,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "ANSWER")]
     pub(crate) answer: Option<String>,
     /// Longest time to wait for the tool and its source, in seconds
-    #[arg(long, value_name = "SEC", value_parser = seconds)]
+    #[arg(long, value_name = "SEC", value_parser = |text: &str| positive(text, "seconds"))]
     pub(crate) timeout: Option<NonZeroUsize>,
     /// Print events as lines of JSON, as a turn would send them
     #[arg(long)]
@@ -322,12 +322,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| expected.to_owned())
 }
 
-fn chunk_bytes(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number of bytes, at least 1".to_owned())
-}
-
-fn seconds(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number of seconds, at least 1".to_owned())
+fn positive(text: &str, unit: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| format!("expected a whole number of {unit}, at least 1"))
 }
 
 fn upstream_url(text: &str) -> Result<Uri, String> {

@@ -43,7 +43,7 @@ pub(super) struct Asked {
     client_tools: Vec<WrittenTool>,
     /// The names of client tools that are not offered: no tool of ours runs in their place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    claimed_names: Vec<String>,
+    reserved_names: Vec<String>,
     /// In place of `model.system_prompt`.
     #[serde(default)]
     pub(super) instructions: Option<String>,
@@ -137,7 +137,7 @@ impl Asked {
             model: new.model.clone(),
             tools: new.tools.clone(),
             client_tools: client_tools.collect(),
-            claimed_names: new.client_tools.claimed().map(str::to_owned).collect(),
+            reserved_names: new.client_tools.reserved().map(str::to_owned).collect(),
             instructions: start.instructions,
             single_client_call: new.single_client_call,
             nobody_approves: new.nobody_approves,
@@ -209,8 +209,8 @@ impl Asked {
         for WrittenTool { name, description, parameters } in &self.client_tools {
             client_tools.add_if_usable(name.clone(), description, Some(parameters.clone()));
         }
-        for name in &self.claimed_names {
-            client_tools.claim(name.clone());
+        for name in &self.reserved_names {
+            client_tools.reserve(name.clone());
         }
         let extra = ExtraSampling::new(self.extra_sampling.clone());
         let response_format = self.response_format.as_ref().and_then(ResponseFormat::of_field);
@@ -315,7 +315,7 @@ mod tests {
         let mut client_tools = ClientTools::default();
         let parameters = json!({"type": "object", "properties": {"x": {"type": "string"}}});
         client_tools.add("ring".to_owned(), "Rings.", Some(parameters)).unwrap();
-        client_tools.claim("knock".to_owned());
+        client_tools.reserve("knock".to_owned());
         let format = ResponseFormat::json_schema("answer", json!({"type": "object"})).unwrap();
         let extra = Map::from_iter([("top_k".to_owned(), json!(4))]);
         NewTurn {
@@ -401,7 +401,7 @@ mod tests {
             tools.specs().map(told).collect::<Vec<_>>()
         };
         assert_eq!(specs(&client_tools), specs(&new.client_tools));
-        assert!(client_tools.knows("knock"));
+        assert!(client_tools.runs("knock"));
         assert!(single_client_call && nobody_approves && words_only && is_read_whole);
         assert_eq!((tool_choice, confirm), (new.tool_choice, new.confirm));
         let field = |format: Option<Arc<ResponseFormat>>| format.unwrap().field().clone();

@@ -15,6 +15,7 @@ use super::begin_error::BeginError;
 use super::ids::Ids;
 use super::new_turn::{ClientHistory, NewTurn, Resolved};
 use super::offer::Offer;
+use super::question_end;
 use super::recent_turn_draft::RecentTurnDraft;
 use super::run::{KeptAnswer, run};
 use super::shares::TurnPermit;
@@ -171,7 +172,10 @@ impl Gateway {
             prompt.push_str(&new.aside);
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
-        span.in_scope(|| self.close_question(&parked_in, &opening, &history, closes_question));
+        if closes_question {
+            span.in_scope(|| question_end::record(&opening, &history));
+        }
+        self.cancel_parked(&parked_in, &opening, &history);
         let artifacts = self.sessions.artifacts(&new.owner).beside(images.files);
         if guard.keeps_answer() {
             artifacts.keep_images(&stored_as).await;

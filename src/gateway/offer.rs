@@ -103,7 +103,7 @@ impl Offer {
 
     /// The same with these tools of a client, and without ours that they hide.
     pub(super) fn beside(self, rules: &Rules, clients: &ClientTools) -> Self {
-        let ours = clients.without_claimed(&self.catalog);
+        let ours = clients.without_reserved(&self.catalog);
         let is_less = ours.specs().len() < self.catalog.specs().len();
         if clients.is_empty() && !is_less {
             return self;

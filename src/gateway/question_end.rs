@@ -7,18 +7,8 @@ use crate::conversation::{Conversation, Opening};
 use crate::telemetry::metrics;
 
 impl Gateway {
-    /// Records what becomes of the open question, if it is this turn that closes it. Tools that still wait for an
-    /// answer to a dropped question learn that none will come.
-    pub(super) fn close_question(
-        &self,
-        parked_in: &str,
-        opening: &Opening,
-        history: &Conversation,
-        is_closing: bool,
-    ) {
-        if is_closing {
-            note_question(opening, history);
-        }
+    /// Tells tools that still wait for an answer to a dropped question that none will come.
+    pub(super) fn cancel_parked(&self, parked_in: &str, opening: &Opening, history: &Conversation) {
         if let Opening::Prompt(_) = opening {
             for question in history.open_questions() {
                 self.parked.cancel(parked_in, &question.clarification_id);
@@ -27,8 +17,8 @@ impl Gateway {
     }
 }
 
-/// Records what happened to the open question, if there is one.
-fn note_question(opening: &Opening, history: &Conversation) {
+/// Counts and logs what became of the open question, if there was one.
+pub(super) fn record(opening: &Opening, history: &Conversation) {
     let Some(question) = history.open_questions().first() else { return };
     let outcome = match opening {
         Opening::Answer(answer) if answer.given.is_no() => "declined",

@@ -68,7 +68,7 @@ async fn end_turn(
         }
         None => None,
     };
-    let Some(RanTurn { record, text, mut writer, end: told }) = ran.map(|ran| *ran) else {
+    let Some(RanTurn { record, text, mut writer, report }) = ran.map(|ran| *ran) else {
         match draft {
             Some(draft) if !is_stored => draft.free_session(guard).await,
             _ => {
@@ -103,7 +103,7 @@ async fn end_turn(
         }
     }
     if !writer.log().is_superseded() {
-        told.tell();
+        report.publish();
     }
     drop(place);
     drop(writer);

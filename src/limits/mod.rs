@@ -284,7 +284,7 @@ pub mod tools {
     /// The values that references bring into a call's arguments, as JSON text, in bytes: one whole
     /// result.
     pub const REFERRED_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
-    /// As much of an integer as is quoted that is too long to be passed on.
+    /// How much of an integer that is too long is quoted to the model, in bytes.
     pub const LONG_INTEGER_BYTES_SHOWN: usize = 80;
     /// A question to the user as JSON text, in bytes: half a frame of an event stream.
     pub const QUESTION_BYTES_MAX: usize = 32 * KIB;

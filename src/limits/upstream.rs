@@ -120,8 +120,9 @@ pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for a server to list its models if a turn needs the name of one.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How soon a connection breaks that the server had closed just before it was used again.
-pub const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+/// A pooled connection that breaks within this time was stale: the server had already closed it. If it breaks later, the
+/// server has worked on the request, so it is not sent again.
+pub const STALE_WITHIN: Duration = Duration::from_secs(1);
 /// How long the first of several servers has to answer a health check before the others are asked.
 pub const CHECK_HEAD_START: Duration = Duration::from_millis(500);
 /// How long to wait before asking a server again that was too busy to list its models.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout};
 use tracing::Instrument as _;
 
 use super::call::CalledTool;
-use super::meter::{Meter, TurnEnd};
+use super::meter::{Meter, TurnReport};
 use super::parked_calls::ParkedCalls;
 use super::running_tools::{Caller, News, RunningTools, ToolStart};
 use super::turn::{Input, Output, TurnMachine};
@@ -66,8 +66,8 @@ pub(crate) struct RanTurn {
     pub(crate) text: String,
     /// Where its events went. The last one is not published yet.
     pub(crate) writer: Writer,
-    /// What operators are to be told, if no other gateway goes on with the turn.
-    pub(crate) end: TurnEnd,
+    /// The turn's count and log line. Publish it unless another gateway has taken over.
+    pub(crate) report: TurnReport,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
@@ -195,7 +195,7 @@ impl Driver {
             return Err(Box::new(self.writer));
         }
         let waiting = self.tools.take_parked();
-        let end = self.meter.end_turn(&self.turn);
+        let report = self.meter.end_turn(&self.turn);
         let text = self.turn.take_text();
         let record = self.turn.into_record();
         for call in waiting {
@@ -204,7 +204,7 @@ impl Driver {
                 self.parked.park(&self.parked_in, &asked.clarification_id, call);
             }
         }
-        Ok(Box::new(RanTurn { record, text, writer: self.writer, end }))
+        Ok(Box::new(RanTurn { record, text, writer: self.writer, report }))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

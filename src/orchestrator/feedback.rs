@@ -136,8 +136,8 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
 /// A tool would get another number than the model wrote.
 pub(super) fn long_integer(name: &str, number: &str) -> String {
     format!(
-        "The call to {name} was not run. The number {} is too long: some of its digits would get lost. If \
-         {name} also takes a string there, write the number in quotes. If not, tell the user.",
+        "The call to {name} was not run. The number {} does not fit into 64 bits and would lose digits. If \
+         {name} accepts a string there, write the number in quotes. Otherwise, tell the user.",
         text::cut(number, LONG_INTEGER_BYTES_SHOWN)
     )
 }

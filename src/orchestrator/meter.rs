@@ -228,19 +228,18 @@ impl Meter {
         }
     }
 
-    /// Ends the turn on this gateway. What is returned tells operators of it.
-    pub(super) fn end_turn(&mut self, turn: &TurnMachine) -> TurnEnd {
+    /// Ends the turn on this gateway. Publish the report once the end is stored.
+    pub(super) fn end_turn(&mut self, turn: &TurnMachine) -> TurnReport {
         let Summary { loops, tool_calls, usage, .. } = turn.summary();
         let duration = self.begun.elapsed();
         self.trace.end_turn(turn, duration);
-        TurnEnd { outcome: turn.outcome(), loops, tool_calls, usage, duration }
+        TurnReport { outcome: turn.outcome(), loops, tool_calls, usage, duration }
     }
 }
 
-/// The end of a turn, as operators see it. It is told only once the end is stored: until then, another gateway may have
-/// the turn.
+/// The end of a turn, as operators see it. Until the end is stored, another gateway may have the turn.
 #[derive(Debug)]
-pub(crate) struct TurnEnd {
+pub(crate) struct TurnReport {
     outcome: &'static str,
     loops: u32,
     tool_calls: u32,
@@ -248,9 +247,9 @@ pub(crate) struct TurnEnd {
     duration: Duration,
 }
 
-impl TurnEnd {
+impl TurnReport {
     /// Counts the turn, and writes the one log line that ends it. Call this in the turn's span.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn publish(&self) {
         let Self { outcome, loops, tool_calls, usage, duration } = *self;
         metrics::turn_ended(outcome, loops, duration);
         tracing::info!(

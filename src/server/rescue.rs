@@ -33,7 +33,8 @@ impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
     pub(super) fn into_reply(self, dialect: &dyn Dialect) -> Reply {
         let refusal = self.naming_fields_of(dialect);
-        let Refused { status, media_type, body } = refusal.counted(dialect);
+        refusal.count();
+        let Refused { status, media_type, body } = dialect.refused(&refusal);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let mut reply = whole_reply(status, body, media_type);
         let headers = reply.headers_mut();
@@ -69,11 +70,10 @@ impl Refusal {
         reply
     }
 
-    /// What the client gets. Counts the refusal, by a code that does not depend on the dialect.
-    fn counted(&self, dialect: &dyn Dialect) -> Refused {
+    /// Counts the refusal by its code, which is the same in all dialects.
+    fn count(&self) {
         let (status, code) = self.kind();
         metrics::refusal(code, status.as_u16());
-        dialect.refused(self)
     }
 
     /// The refusal with the names of fields that the dialect's clients write.
@@ -100,7 +100,8 @@ pub(super) fn refused_head(answered: &[u8]) -> Option<Bytes> {
         b"431" => Refusal::HeadTooLarge,
         _ => return None,
     };
-    let Refused { status, media_type, body } = refusal.counted(&Native);
+    refusal.count();
+    let Refused { status, media_type, body } = Native.refused(&refusal);
     let id = request_id(&HeaderMap::new());
     debug!(id = %id.to_str().unwrap_or_default(), status, "a head was refused");
     metrics::request(Route::None.name(), status);

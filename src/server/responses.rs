@@ -70,6 +70,7 @@ pub(super) async fn read(
             lookup,
             models: &app.models,
             labels: Labels(app.gateway.tools()),
+            empty_sources: empty_sources(app),
             shown: app.dialects.responses.shown,
             new_session_id: ResponseId::new_session(root(key.as_deref())),
             clock: now_sec,
@@ -81,6 +82,13 @@ pub(super) async fn read(
         request.parse(found.clone(), context)
     };
     Ok((owner_turns::read(app, &whose, effort, parse).await?, continues))
+}
+
+/// The names of the configured sources that offer no tools now, such as a server that is starting.
+fn empty_sources(app: &App) -> Vec<String> {
+    let sources = app.gateway.sources();
+    let empty = sources.iter().filter(|report| report.tools == 0);
+    empty.map(|report| report.source.name.to_string()).collect()
 }
 
 /// The root of a new chain. The same key always leads to the same chain.
@@ -228,8 +236,9 @@ pub(super) async fn form_of_repeated(
 ) -> Result<Form, Refusal> {
     let BegunTurn { session_id, turn, .. } = begun;
     let stored_as = session::id_of(&app.auth.owner(&request.headers), session_id);
-    // `None` if it was deleted meanwhile.
-    let Some(stored_answer) = app.gateway.answer(&stored_as, &turn.turn_id).await? else {
+    let _loading = app.long_answers.loading_permit().await?;
+    // It may have been deleted meanwhile. The turn was found, so a store that fails now costs no more than this.
+    let Ok(Some(stored_answer)) = app.gateway.answer(&stored_as, &turn.turn_id).await else {
         return Ok(form);
     };
     let response = response_of(ResponseId::of(session_id, &turn.turn_id), &stored_answer).await;

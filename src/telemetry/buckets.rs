@@ -19,11 +19,11 @@ const TOKENS: &[f64] = &[
 /// How many there were of anything else.
 const COUNTS: &[f64] = &[0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// A recorder whose histograms have these buckets. The unit at the end of a metric's name tells which.
+/// Builds recorders whose histograms have these buckets. A metric's unit, at the end of its name, decides which.
 ///
 /// # Errors
 /// If a list of bounds is empty.
-pub(crate) fn recorder() -> Result<PrometheusBuilder, BuildError> {
+pub(crate) fn builder() -> Result<PrometheusBuilder, BuildError> {
     let of_unit = |unit: &str| Matcher::Suffix(unit.to_owned());
     PrometheusBuilder::new()
         .set_buckets(COUNTS)?
@@ -40,10 +40,10 @@ mod tests {
     use super::*;
     use crate::telemetry::metrics;
 
-    /// The samples of the histogram `name` below each bound, after `record`.
+    /// Checks that `/metrics` has each of these lines after `record`.
     #[track_caller]
     fn check(record: impl FnOnce(), expected: &[&str]) {
-        let recorder = recorder().unwrap().build_recorder();
+        let recorder = builder().unwrap().build_recorder();
         with_local_recorder(&recorder, record);
         let text = recorder.handle().render();
         for line in expected {

@@ -94,7 +94,7 @@ pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
 }
 
-/// A turn ended that did not run here: its failure code.
+/// A turn ended, with this finish reason or failure code. [`turn_ended`] calls this for turns that ran here.
 pub(crate) fn turn_outcome(outcome: &'static str) {
     static TURNS: Labelled<&str, Counter> = Labelled::new();
     TURNS.get(outcome, || counter!("tether_turns_total", "outcome" => outcome)).increment(1);

@@ -25,7 +25,7 @@ pub struct ClientTools {
     patterns_left: PatternsLeft,
     left_out: Vec<ClientToolError>,
     /// The names of tools that were left out. The request's length bounds them.
-    claimed: BTreeSet<String>,
+    reserved: BTreeSet<String>,
 }
 
 /// Why a client's tool cannot be offered.
@@ -52,7 +52,7 @@ pub enum ClientToolError {
     )]
     TooLong(String),
     /// There are too many.
-    #[error("there are too many tools for {}; send at most {CLIENT_TOOLS_MAX}", quote(.0))]
+    #[error("{} is one tool too many; send at most {CLIENT_TOOLS_MAX}", quote(.0))]
     TooMany(String),
 }
 
@@ -121,23 +121,23 @@ impl ClientTools {
     /// they know.
     pub fn add_if_usable(&mut self, name: String, description: &str, parameters: Option<Value>) {
         let Err(error) = self.add(name, description, parameters) else { return };
-        self.claim(error.name().to_owned());
+        self.reserve(error.name().to_owned());
         if self.left_out.len() < CLIENT_TOOLS_MAX {
             self.left_out.push(error);
         }
     }
 
     /// Notes that the client runs a tool with this name, which is not offered.
-    pub fn claim(&mut self, name: String) {
+    pub fn reserve(&mut self, name: String) {
         // No tool of ours has a longer one.
         if name.len() <= NAME_BYTES_MAX {
-            self.claimed.insert(name);
+            self.reserved.insert(name);
         }
     }
 
     /// The names of tools that the client runs and that are not offered.
-    pub fn claimed(&self) -> impl Iterator<Item = &str> {
-        self.claimed.iter().map(String::as_str)
+    pub fn reserved(&self) -> impl Iterator<Item = &str> {
+        self.reserved.iter().map(String::as_str)
     }
 
     /// Why tools were left out, the first [`CLIENT_TOOLS_MAX`] of them.
@@ -152,10 +152,10 @@ impl ClientTools {
         self.tools.is_empty()
     }
 
-    /// Whether one has this name, or one that was left out.
+    /// Whether the client runs a tool of this name, offered or not.
     #[must_use]
-    pub fn knows(&self, name: &str) -> bool {
-        self.has(name) || self.claimed.contains(name)
+    pub fn runs(&self, name: &str) -> bool {
+        self.has(name) || self.reserved.contains(name)
     }
 
     /// Whether one has this name.
@@ -176,10 +176,10 @@ impl ClientTools {
         Self { tools: chosen.cloned().collect(), ..self.clone() }
     }
 
-    /// The gateway's tools without those in place of which the client has one that is not offered.
+    /// The gateway's tools, minus those whose names belong to client tools that are not offered.
     #[must_use]
-    pub fn without_claimed(&self, ours: &Catalog) -> Catalog {
-        let is_ours = |name: &str| self.has(name) || !self.claimed.contains(name);
+    pub fn without_reserved(&self, ours: &Catalog) -> Catalog {
+        let is_ours = |name: &str| self.has(name) || !self.reserved.contains(name);
         if ours.specs().all(|spec| is_ours(&spec.name)) {
             return ours.clone();
         }
@@ -188,11 +188,11 @@ impl ClientTools {
         ours.select(&kept)
     }
 
-    /// These and the gateway's tools [without those that are claimed](Self::without_claimed), each
+    /// These and the gateway's tools [without those that are reserved](Self::without_reserved), each
     /// of which keeps its position. One with the name of a client's tool makes room for that.
     #[must_use]
     pub fn beside(&self, ours: &Catalog) -> Catalog {
-        let mut all = self.without_claimed(ours);
+        let mut all = self.without_reserved(ours);
         for listed in &self.tools {
             all.put(Arc::clone(listed));
         }
@@ -247,7 +247,7 @@ mod tests {
             clients.add_if_usable(name.to_owned(), "", no_schema());
         }
         assert_eq!(clients.beside(ours.catalog()).names(), ["a", "c"], "a second c hides nothing");
-        assert!(clients.knows("b") && clients.knows("c") && !clients.knows("a"));
+        assert!(clients.runs("b") && clients.runs("c") && !clients.runs("a"));
         let none = clients.only(|_| false);
         assert_eq!(none.beside(ours.catalog()).names(), ["a"], "whatever is chosen");
     }
@@ -294,6 +294,6 @@ mod tests {
         let more = || "more".to_owned();
         assert_eq!(tools.add(more(), "", None), Err(ClientToolError::TooMany(more())));
         tools.add_if_usable(more(), "", None);
-        assert!(tools.knows("more") && !tools.has("more"));
+        assert!(tools.runs("more") && !tools.has("more"));
     }
 }

@@ -229,10 +229,10 @@ pub trait Tool: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Waits until nothing of this session's earlier calls goes on, for a few seconds at most. A call that was abandoned
-    /// may take that long to end what it has started.
+    /// Waits until nothing that this session's earlier calls started is still running, for a few seconds at most. A call
+    /// that was abandoned may take that long to end it.
     ///
-    /// A call that changes something begins after that, and is not reported as out of time before it.
+    /// A call that changes something waits for this before it begins, and before it is reported as out of time.
     fn settled<'a>(&'a self, _session: &'a str) -> Settled<'a> {
         Box::pin(future::ready(()))
     }

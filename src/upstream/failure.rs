@@ -162,11 +162,14 @@ impl RoundFailure {
         said.contains("model") && (said.contains("not found") || said.contains("does not exist"))
     }
 
-    /// The server is elsewhere.
-    pub(super) fn redirected(location: &str) -> Self {
-        let message = format!(
-            "the model server redirects to {location}; set base_url to where it is (it usually ends in /v1)"
-        );
+    /// The server answered with a redirect. It is not followed: the address comes from the server, not the operator.
+    pub(super) fn redirected(location: Option<&str>) -> Self {
+        let message = match location {
+            Some(location) => format!(
+                "the model server redirects to {location}; set base_url to that address (it usually ends in /v1)"
+            ),
+            None => "the model server redirects without saying where; check base_url".to_owned(),
+        };
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
@@ -283,7 +286,7 @@ impl From<ClientError> for RoundFailure {
             ClientError::Busy { after } => return Self::timed_out(TimedOut::Busy(*after)),
             ClientError::Broken { source, .. } if source.is_malformed() => (
                 FailureCode::UpstreamError,
-                "; what answers there does not speak HTTP/1.1: check base_url, and http or https",
+                "; the server does not speak HTTP/1.1: check base_url, and whether it needs http or https",
             ),
             ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };

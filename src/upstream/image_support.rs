@@ -80,6 +80,8 @@ impl ImageSupport {
         let mut known = self.0.lock();
         let is_refused = match refusal {
             ImageRefusal::AllImages => true,
+            // Of requests at the same time, several may have had the same.
+            ImageRefusal::Images if ids.iter().all(|id| known.refused.contains(id)) => false,
             ImageRefusal::Images => mem::replace(&mut known.has_refused, true),
             ImageRefusal::Size => false,
         };
@@ -113,7 +115,14 @@ impl ImageRefusal {
             404 | 500 | 501 => names(&["image", "vision", "multimodal", "content type", "jinja"]),
             _ => false,
         };
-        let takes_none = ["image input", "support image", "multimodal", "vision", "mmproj"];
+        let takes_none = [
+            "image input is not supported",
+            "support image input",
+            "does not support image",
+            "not a multimodal",
+            "no model with vision",
+            "mmproj",
+        ];
         let refused = if names(&takes_none) { Self::AllImages } else { Self::Images };
         suspected.then_some(refused)
     }
@@ -152,7 +161,9 @@ mod tests {
     #[test]
     fn one_image_may_be_damaged_but_not_a_second_one() {
         let support = ImageSupport::default();
-        assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Images));
+        for _ in 0..2 {
+            assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Images));
+        }
         assert_eq!(left(&support, 0..3), 2);
         assert!(support.note_refused(vec!["1".into()], ImageRefusal::Images));
         assert_eq!(left(&support, 0..3), 0);
@@ -209,6 +220,9 @@ mod tests {
             (400, full, Some(Size)),
             (413, "", Some(Size)),
             (400, "cannot identify image file", Some(Images)),
+            (400, "An exception occurred while loading multimodal data: bad PNG", Some(Images)),
+            (400, "Llama-3.2-11B-Vision-Instruct cannot read it", Some(Images)),
+            (400, "model does not support image content", Some(AllImages)),
             (400, "text-only is not a multimodal model", Some(AllImages)),
             (500, "image input is not supported - hint: .. provide the mmproj", Some(AllImages)),
             (500, "Jinja Exception: conversation roles must alternate", Some(Images)),

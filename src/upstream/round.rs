@@ -275,7 +275,7 @@ impl Round {
         Poll::Ready(match (decoded, read) {
             // The model has finished: what follows can be anything.
             (Err(failure), _) if events.is_finished() => {
-                debug!(reason = %failure.message, "after the model had finished");
+                debug!(reason = %failure.message, "ignored what came after the model had finished");
                 Ok(Read { bytes, words, progress: Progress::End })
             }
             (Err(failure), _) => Err(match hidden_key {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::excess::{Excess, TokenCounts};
+use super::overflow::{Overflow, TokenCounts};
 use crate::limits::upstream::ERROR_MESSAGE_BYTES_MAX;
 
 /// An error in a model server's own words.
@@ -83,10 +83,10 @@ impl ServerError {
     /// Whether it did because of the messages, and not because the answer might become too long.
     #[must_use]
     pub(super) fn is_long_prompt(&self) -> bool {
-        match self.excess() {
+        match self.overflow() {
             None => false,
-            Some(Excess::Prompt) => true,
-            Some(Excess::Answer(_) | Excess::Unclear) => {
+            Some(Overflow::Prompt) => true,
+            Some(Overflow::PromptAndAnswer(_) | Overflow::Unclear) => {
                 let message = self.message.to_ascii_lowercase();
                 // llama-cpp-python, if the request has no limit.
                 let message = message.replace("none in the completion", "");
@@ -96,17 +96,17 @@ impl ServerError {
     }
 
     /// What exceeded the model's context, if anything did.
-    pub(super) fn excess(&self) -> Option<Excess> {
+    pub(super) fn overflow(&self) -> Option<Overflow> {
         if !self.is_context_overflow() {
             return None;
         }
         // llama.cpp counts the prompt alone.
         let is_llama_cpp = self.code.as_deref() == Some("exceed_context_size_error");
         Some(match TokenCounts::read(&self.message) {
-            Some(counts) if counts.room() > 0 => Excess::Answer(counts),
-            Some(_) => Excess::Prompt,
-            None if is_llama_cpp => Excess::Prompt,
-            None => Excess::Unclear,
+            Some(counts) if counts.room() > 0 => Overflow::PromptAndAnswer(counts),
+            Some(_) => Overflow::Prompt,
+            None if is_llama_cpp => Overflow::Prompt,
+            None => Overflow::Unclear,
         })
     }
 

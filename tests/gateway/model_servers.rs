@@ -112,7 +112,7 @@ async fn llama_cpp_python_answers_500_to_a_schema() {
 
 #[tokio::test]
 async fn vllm_refuses_an_answer_that_its_context_could_not_hold() {
-    for (asked, sent) in [(2048, 2048), (2049, 2048), (9000, 2048), (5, 5)] {
+    for (asked, sent) in [(1536, 1536), (1537, 1536), (9000, 1536), (5, 5)] {
         let mut model = vllm(2048);
         let gateway = Gateway::start(&model).await;
         let messages = json!([{"role": "user", "content": "Hi."}]);

@@ -86,7 +86,7 @@ fn not_found(mut toolset: Toolset, name: &str) -> CliError {
     CliError::Usage(checked.err().map(|error| no_such_tool(&error)).unwrap_or_default())
 }
 
-/// In other words than the model's.
+/// The error for people: [`InvalidCall`] words it for models.
 fn no_such_tool(error: &InvalidCall) -> String {
     let InvalidCall::NotFound { name, closest, available } = error else {
         return error.to_string();

@@ -6,15 +6,15 @@ use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 
 /// The tools that these describe, each with a name. Those that cannot be offered are left out: many
-/// programs send all that they know. `others` are the names of tools of other kinds, which the client
+/// programs send all that they know. `reserved` are the names of tools of other kinds, which the client
 /// runs as well.
 pub(super) fn of<'a>(
     tools: impl Iterator<Item = &'a Value>,
-    others: impl Iterator<Item = String>,
+    reserved: impl Iterator<Item = String>,
 ) -> Result<ClientTools, Refusal> {
     let mut read = ClientTools::default();
-    for name in others {
-        read.claim(name);
+    for name in reserved {
+        read.reserve(name);
     }
     for tool in tools {
         let name = tool["name"].as_str();

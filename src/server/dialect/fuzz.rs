@@ -93,6 +93,7 @@ fn read(api: Api, body: &[u8]) -> Result<ParsedRequest, Refusal> {
                 lookup,
                 models,
                 labels: Labels(Registry::default().into()),
+                empty_sources: Vec::new(),
                 shown: ServerItems::McpCall,
                 new_session_id: ResponseId::new_session(uuid::Uuid::nil()),
                 clock: || 0,

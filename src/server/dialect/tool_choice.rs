@@ -89,7 +89,7 @@ fn allowed(
         Some("required") => ToolChoice::Required,
         Some(_) => return Err(refusal()),
     };
-    let is_server_tool = |name: &str| !client_tools.knows(name) && may_have(server_tools, name);
+    let is_server_tool = |name: &str| !client_tools.runs(name) && may_have(server_tools, name);
     let server_tools =
         names.iter().filter(|name| is_server_tool(name)).map(|name| (*name).to_owned());
     Ok(ChosenTools {

@@ -2,10 +2,10 @@
 
 use crate::tools::Progress;
 
-/// Steps between two whole numbers, once a line has had a number: many, so that the next number is still higher.
-const STEPS: f64 = 1000.0;
-/// Progress that another step can still be added to. Nothing that is counted gets here.
-const MOST: f64 = 1e12;
+/// How many lines without a number fit between two whole numbers. Enough that the next number is still higher.
+const STEPS_PER_UNIT: f64 = 1000.0;
+/// Numbers from here on are text: rounding could swallow a step added to them.
+const NUMBER_MAX: f64 = 1e12;
 
 /// Reads lines as progress, which always rises. Those without a number count up from the last.
 #[derive(Debug, Default)]
@@ -35,7 +35,11 @@ impl Lines {
 
     fn next(&self) -> f64 {
         let last = self.last.unwrap_or_default();
-        if self.has_number { ((last * STEPS).round() + 1.0) / STEPS } else { last + 1.0 }
+        if self.has_number {
+            ((last * STEPS_PER_UNIT).round() + 1.0) / STEPS_PER_UNIT
+        } else {
+            last + 1.0
+        }
     }
 }
 
@@ -48,10 +52,10 @@ fn percentage(text: &str) -> Option<(f64, f64)> {
     Some((number(text.strip_suffix('%')?)?, 100.0))
 }
 
-/// A plain number: no sign, no exponent, nothing like `inf`, also by its length.
+/// A plain number: no sign, no exponent, no `inf`, and not so many digits that it becomes infinite.
 fn number(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|number| is_plain && *number < MOST)
+    text.parse().ok().filter(|number| is_plain && *number < NUMBER_MAX)
 }
 
 #[cfg(test)]

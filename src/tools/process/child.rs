@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout};
 
 use super::directory::Fresh;
 use super::launcher::{Guarded, Launcher};
+use super::running::RunningProgram;
 use super::sandbox::Confinement;
-use super::sessions::RunningFor;
 use super::stderr::{OnLine, Stderr};
 use super::stragglers::{self, Mark, Search};
 use super::throttled::Throttled;
@@ -99,7 +99,7 @@ struct Group {
     mark: Mark,
     started: Instant,
     guarded: Option<Guarded>,
-    running: Option<RunningFor>,
+    running: Option<RunningProgram>,
     stderr: JoinHandle<()>,
     directory: Fresh,
 }
@@ -136,7 +136,7 @@ impl Child {
         }
         let guarded = options.launcher.as_ref().map(|it| it.guard(&mark, fresh.path()));
         let session = options.launcher.as_ref().zip(options.session.clone());
-        let running = session.map(|(launcher, session)| launcher.begin_for(session));
+        let running = session.map(|(launcher, session)| launcher.begin_program(session));
         let mut leader = match command.spawn() {
             Ok(leader) => leader,
             Err(error) => {
@@ -291,7 +291,7 @@ struct Remains {
     mark: Mark,
     search: Search,
     guarded: Option<Guarded>,
-    running: Option<RunningFor>,
+    running: Option<RunningProgram>,
     directory: Fresh,
 }
 

@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::guard::{self, Guard};
+use super::running::{RunningProgram, RunningPrograms};
 use super::sandbox::{Confinement, Layers};
-use super::sessions::{RunningFor, Sessions};
 use super::stragglers::Mark;
 use crate::limits::process::STOP_TIMEOUT;
 
@@ -39,8 +39,8 @@ pub struct Launcher {
     guard: Guard,
     /// How many programs have not ended.
     running: watch::Sender<usize>,
-    /// The same of each session, without the directories that are still being removed.
-    sessions: Sessions,
+    /// How many of them run for each session. Directories that are still being removed do not count.
+    by_session: RunningPrograms,
 }
 
 /// A program that must not outlive this process. If it is dropped, as when a runtime ends, the guard
@@ -86,8 +86,8 @@ impl Launcher {
     /// A launcher at another path.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        let (running, sessions) = (watch::Sender::default(), Sessions::default());
-        Self { path, guard: Guard::default(), running, sessions }
+        let (running, by_session) = (watch::Sender::default(), RunningPrograms::default());
+        Self { path, guard: Guard::default(), running, by_session }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -108,13 +108,13 @@ impl Launcher {
     }
 
     /// A program is about to begin for a call of this session.
-    pub(super) fn begin_for(&self, session: Arc<str>) -> RunningFor {
-        self.sessions.begin(session)
+    pub(super) fn begin_program(&self, session: Arc<str>) -> RunningProgram {
+        self.by_session.begin(session)
     }
 
     /// Waits until no program of this session's calls is left, for a few seconds at most.
     pub(in crate::tools) async fn settled(&self, session: &str) {
-        self.sessions.settled(session).await;
+        self.by_session.settled(session).await;
     }
 
     /// Waits until no program is left, for at most [`STOP_TIMEOUT`]. What is left then is killed when this process ends.

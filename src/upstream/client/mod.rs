@@ -144,7 +144,7 @@ impl Client {
         if let Some(pooled) = self.shared.pool.take() {
             let sent = Instant::now();
             let outcome = self.exchange(pooled, &request, patience).await;
-            if !is_of_idle_connection(&outcome, sent.elapsed()) {
+            if !met_stale_connection(&outcome, sent.elapsed()) {
                 return outcome;
             }
         }
@@ -188,14 +188,14 @@ impl Shared {
     }
 }
 
-/// Whether this came of a connection that the server had closed, or was about to close, when the request was sent.
-fn is_of_idle_connection(outcome: &Result<Answer, ClientError>, after: Duration) -> bool {
+/// Whether the connection was stale: the server had closed it, or was closing it, when the request was sent.
+fn met_stale_connection(outcome: &Result<Answer, ClientError>, after: Duration) -> bool {
     let was_closed = match outcome {
         Err(ClientError::Broken { heard, .. }) => !heard,
         Ok(answer) => answer.head.status == StatusCode::REQUEST_TIMEOUT,
         Err(_) => false,
     };
-    was_closed && after <= limits::CLOSED_WITHIN
+    was_closed && after <= limits::STALE_WITHIN
 }
 
 /// The innermost cause of an error: "connection refused" rather than "client error".
@@ -214,11 +214,11 @@ mod tests {
     #[test]
     fn a_server_that_breaks_later_has_worked_on_the_request() {
         let broken = |heard| Err(ClientError::Broken { source: WireError::Closed, heard });
-        let most = limits::CLOSED_WITHIN;
-        assert!(is_of_idle_connection(&broken(false), most));
-        assert!(!is_of_idle_connection(&broken(false), most + Duration::from_millis(1)));
-        assert!(!is_of_idle_connection(&broken(true), Duration::ZERO));
+        let most = limits::STALE_WITHIN;
+        assert!(met_stale_connection(&broken(false), most));
+        assert!(!met_stale_connection(&broken(false), most + Duration::from_millis(1)));
+        assert!(!met_stale_connection(&broken(true), Duration::ZERO));
         let late = Err(ClientError::AnswerTimeout { after: most });
-        assert!(!is_of_idle_connection(&late, Duration::ZERO));
+        assert!(!met_stale_connection(&late, Duration::ZERO));
     }
 }

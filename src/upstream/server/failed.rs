@@ -11,8 +11,8 @@ use crate::http;
 use crate::limits::upstream as limits;
 use crate::upstream::RoundFailure;
 use crate::upstream::client::{Answer, ClientError};
-use crate::upstream::excess::Excess;
 use crate::upstream::image_support::ImageRefusal;
+use crate::upstream::overflow::Overflow;
 use crate::upstream::server_error::ServerError;
 
 /// A failed request, and how long to wait before the next attempt, if one makes sense.
@@ -25,7 +25,7 @@ pub(in crate::upstream) struct Failed {
     /// The status of the server's answer, if that was an error, or not what was asked for.
     pub(in crate::upstream) status: Option<u16>,
     /// What exceeded the model's context, if anything did.
-    pub(super) excess: Option<Excess>,
+    pub(super) overflow: Option<Overflow>,
     /// What may have been refused if the request had images.
     pub(in crate::upstream) image_refusal: Option<ImageRefusal>,
     /// What the server said if it refused the request as wrong.
@@ -54,7 +54,7 @@ impl Failed {
         let Some(error) = failure.reported.clone() else { return Self::permanent(failure) };
         let Some(status) = error.status else {
             let image_refusal = error.is_context_overflow().then_some(ImageRefusal::Size);
-            return Self { image_refusal, excess: error.excess(), ..Self::permanent(failure) };
+            return Self { image_refusal, overflow: error.overflow(), ..Self::permanent(failure) };
         };
         let wait = http::is_transient(status).then_some(Duration::ZERO);
         Self { wait, ..Self::of_status(status, &error.message, &error, failure) }
@@ -63,9 +63,9 @@ impl Failed {
     fn of_status(status: u16, body: &str, error: &ServerError, failure: RoundFailure) -> Self {
         let image_refusal = ImageRefusal::suspected(status, body, error);
         let is_rejection = is_rejection(status, error) && !failure.is_overflow();
-        let (status, excess) = (Some(status), error.excess());
+        let (status, overflow) = (Some(status), error.overflow());
         let rejection = is_rejection.then(|| body.to_owned());
-        Self { status, excess, image_refusal, rejection, ..Self::permanent(failure) }
+        Self { status, overflow, image_refusal, rejection, ..Self::permanent(failure) }
     }
 
     pub(in crate::upstream) const fn permanent(failure: RoundFailure) -> Self {
@@ -74,7 +74,7 @@ impl Failed {
             wait: None,
             was_reached: true,
             status: None,
-            excess: None,
+            overflow: None,
             image_refusal: None,
             rejection: None,
             refused_variant: None,

@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use super::Server;
 use super::failed::Failed;
 use crate::limits::upstream as limits;
-use crate::upstream::excess::Excess;
+use crate::upstream::overflow::{Overflow, TokenCounts};
 use crate::upstream::{History, Images, Message, Round, RoundRequest, Sampling, Way};
 
 impl Server {
@@ -53,11 +53,13 @@ impl Server {
                 fit.way.joins_system = true;
                 continue;
             }
-            if !failed.failure.is_overflow() && !matches!(failed.excess, Some(Excess::Answer(_))) {
+            if !failed.failure.is_overflow()
+                && !matches!(failed.overflow, Some(Overflow::PromptAndAnswer(_)))
+            {
                 return Err(failed);
             }
             let has_images = !self.images.not_refused(&request.images).is_empty();
-            if !fit.takes_less(failed.excess, has_images) {
+            if !fit.ask_for_less(failed.overflow, has_images) {
                 return Err(failed);
             }
             let Fit { sampling: Sampling { max_tokens, .. }, way, .. } = &fit;
@@ -67,9 +69,12 @@ impl Server {
 
     /// Learns from a request that the model's context has held.
     fn note_fit(&self, fit: &Fit<'_>) {
-        if fit.attempts > 0 {
-            info!(fit.attempts, "the model's context holds a part of the conversation only");
-            if !fit.blames_client {
+        if fit.conversation_cuts > 0 {
+            info!(
+                fit.conversation_cuts,
+                "the model's context holds a part of the conversation only"
+            );
+            if !fit.answer_may_be_why {
                 self.note_tightness(proven(fit.request, fit.way));
             }
         }
@@ -115,53 +120,78 @@ struct Fit<'r> {
     way: Way,
     drops_images: bool,
     /// How often the conversation was shortened.
-    attempts: u32,
+    conversation_cuts: u32,
     /// How often the answer was.
-    cuts: u32,
-    /// Whether the longest answer that the client allows may be why: then it says nothing about other requests.
-    blames_client: bool,
+    answer_cuts: u32,
+    /// Whether the client's own `max_tokens` may be why. If so, the refusal says nothing about other requests.
+    answer_may_be_why: bool,
 }
 
 impl<'r> Fit<'r> {
     fn new(request: &'r RoundRequest, sampling: &Sampling, way: Way) -> Self {
         let sampling = sampling.clone();
-        let (drops_images, blames_client) = (false, false);
-        Self { request, sampling, way, drops_images, attempts: 0, cuts: 0, blames_client }
+        let (drops_images, answer_may_be_why) = (false, false);
+        Self {
+            request,
+            sampling,
+            way,
+            drops_images,
+            conversation_cuts: 0,
+            answer_cuts: 0,
+            answer_may_be_why,
+        }
     }
 
     /// Asks for less than what was refused. False if there is nothing left to give up.
-    fn takes_less(&mut self, excess: Option<Excess>, has_images: bool) -> bool {
-        let is_prompt_alone = excess == Some(Excess::Prompt);
-        self.blames_client |= self.request.sampling.max_tokens.is_some() && !is_prompt_alone;
-        let counts = if let Some(Excess::Answer(counts)) = excess { Some(counts) } else { None };
-        // The answer gives way to the conversation, but for a quarter of the context.
-        let fair = counts.map(|counts| counts.room().max(counts.context / 4));
-        if fair.is_some_and(|most| self.shortens_answer(most)) || self.shortens_conversation() {
-            return true;
-        }
-        if counts.is_some_and(|counts| self.shortens_answer(counts.room())) {
-            return true;
-        }
+    fn ask_for_less(&mut self, overflow: Option<Overflow>, has_images: bool) -> bool {
+        let (is_set, asked) =
+            (self.request.sampling.max_tokens.is_some(), self.sampling.max_tokens);
+        let gives_way = match overflow {
+            Some(Overflow::PromptAndAnswer(counts)) => {
+                let is_much = asked.is_none_or(|tokens| tokens > counts.fair_share());
+                self.answer_may_be_why = is_set && is_much;
+                self.share_context(counts)
+            }
+            Some(Overflow::Prompt) => {
+                self.answer_may_be_why = false;
+                self.shorten_conversation()
+            }
+            Some(Overflow::Unclear) | None => {
+                self.answer_may_be_why = is_set;
+                self.shorten_conversation()
+            }
+        };
         // Images go last: the newest are what the user asks about.
-        has_images && !mem::replace(&mut self.drops_images, true)
+        gives_way || (has_images && !mem::replace(&mut self.drops_images, true))
     }
 
-    fn shortens_answer(&mut self, most: u32) -> bool {
+    /// The answer gives way first, but for its fair share.
+    fn share_context(&mut self, counts: TokenCounts) -> bool {
+        let room = if counts.is_least { 0 } else { counts.room() };
+        let is_shorter = self.shorten_answer(room.max(counts.fair_share()));
+        if is_shorter && (counts.is_least || room >= counts.fair_share()) {
+            return true;
+        }
+        self.shorten_conversation() || (room > 0 && self.shorten_answer(room)) || is_shorter
+    }
+
+    fn shorten_answer(&mut self, most: u32) -> bool {
         let is_longer = self.sampling.max_tokens.is_none_or(|tokens| tokens > most);
-        if !is_longer || self.cuts == limits::SHORTER_ATTEMPTS_MAX {
+        if !is_longer || self.answer_cuts == limits::SHORTER_ATTEMPTS_MAX {
             return false;
         }
         self.sampling.max_tokens = Some(most);
-        self.cuts += 1;
+        self.answer_cuts += 1;
         true
     }
 
-    fn shortens_conversation(&mut self) -> bool {
-        self.attempts += 1;
-        let is_last_resort = self.attempts == limits::SHORTER_ATTEMPTS_MAX;
-        let may_retry = self.attempts <= limits::SHORTER_ATTEMPTS_MAX;
-        let shorter = || shorter(self.request, self.way, is_last_resort);
-        let Some(tightness) = may_retry.then(shorter).flatten() else { return false };
+    fn shorten_conversation(&mut self) -> bool {
+        if self.conversation_cuts == limits::SHORTER_ATTEMPTS_MAX {
+            return false;
+        }
+        let is_last_resort = self.conversation_cuts + 1 == limits::SHORTER_ATTEMPTS_MAX;
+        let Some(tightness) = shorter(self.request, self.way, is_last_resort) else { return false };
+        self.conversation_cuts += 1;
         self.way.tightness = tightness;
         true
     }

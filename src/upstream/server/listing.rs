@@ -176,8 +176,5 @@ impl Server {
 
 /// What to do about a server that does not list its models in time.
 fn late_list(Failed { failure, .. }: &Failed) -> String {
-    format!(
-        "{} to GET /models; set this upstream's model, so that its name need not be asked for",
-        failure.message
-    )
+    format!("{} to GET /models; set this upstream's model, and no list is needed", failure.message)
 }

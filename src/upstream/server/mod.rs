@@ -259,8 +259,9 @@ impl Server {
     async fn ask(&self, mut request: ChatRequest) -> Result<Asked, Failed> {
         let models = self.models().await?;
         let (model, flavour) = (self.model_of(&models), models.flavour);
-        // vLLM refuses a limit that its whole context could not hold. Some clients always set a high one.
-        let most = models.context.and_then(|tokens| tokens.try_into().ok()).unwrap_or(u32::MAX);
+        // vLLM refuses a limit that leaves its context no room for the prompt. Some clients always set a high one.
+        let context = models.context.and_then(|tokens| tokens.try_into().ok());
+        let most = context.map_or(u32::MAX, |tokens: u32| tokens - tokens / 4);
         request.sampling.max_tokens = request.sampling.max_tokens.map(|tokens| tokens.min(most));
         let prompt = match self.dialect.template_body(&request, model) {
             Some(body) => self.render(body.into()).await?,
@@ -281,9 +282,9 @@ impl Server {
         let mut answer = self.send(post, &self.patience).await?;
         if answer.head.status.is_redirection() {
             let location = answer.head.headers.get(LOCATION);
-            let location = location.and_then(|value| value.to_str().ok()).unwrap_or("nowhere");
-            let location = self.without_key(location.to_owned());
-            return Err(Failed::permanent(RoundFailure::redirected(&location)));
+            let location = location.and_then(|value| value.to_str().ok());
+            let location = location.map(|location| self.without_key(location.to_owned()));
+            return Err(Failed::permanent(RoundFailure::redirected(location.as_deref())));
         }
         if !answer.head.status.is_success() {
             let body = self.read_error(&mut answer).await;

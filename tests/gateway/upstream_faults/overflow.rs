@@ -219,7 +219,7 @@ async fn the_longest_answer_gives_way_to_the_conversation() {
     assert_eq!(answer.unwrap(), 4000 - told.len() as u64 / 4);
 }
 
-/// A quarter of the context stays for the answer. What one client asks for says nothing about others.
+/// A quarter of the context stays for the answer, and others keep the rest.
 #[tokio::test]
 async fn a_long_conversation_leaves_room_for_an_answer_and_others_their_room() {
     let (mut model, gateway) = Gateway::with_model(nothing).await;
@@ -234,7 +234,44 @@ async fn a_long_conversation_leaves_room_for_an_answer_and_others_their_room() {
     let asked = gateway.post("/v1/chat/completions", &body);
     let (_, (told, _, times)) = tokio::join!(asked, holds_with_answer(&mut model, 2800));
     assert_eq!(times, 1);
-    assert!(told.contains("1: why"), "others have their room");
+    assert!(told.len() / 4 > 2800 / 2, "{}", told.len());
+}
+
+/// vLLM counts no more of the prompt than the answer leaves, and one token.
+#[tokio::test]
+async fn a_server_that_stops_counting_is_not_followed_step_by_step() {
+    let (mut model, gateway) = Gateway::with_model(nothing).await;
+    let mut body = conversation();
+    body["max_tokens"] = json!(3900);
+    let refusing = async {
+        let mut asked = Vec::new();
+        loop {
+            let mut round = model.round().await;
+            let (input, answer) = (
+                round.request.contents().len() / 4,
+                round.request.body["max_tokens"].as_u64().unwrap(),
+            );
+            asked.push(answer);
+            if input as u64 + answer <= 4000 {
+                round.answer("Fine.").await;
+                return asked;
+            }
+            let message = format!(
+                "This model's maximum context length is 4000 tokens. However, you requested {answer} output tokens \
+                 and your prompt contains at least {} input tokens.",
+                4000 - answer + 1
+            );
+            let body = json!({"error": {"message": message, "code": 400}}).to_string();
+            let length = body.len();
+            round
+                .write(format!("HTTP/1.1 400 Bad\r\nContent-Length: {length}\r\n\r\n{body}"))
+                .await;
+            round.keep();
+        }
+    };
+    let (reply, asked) = tokio::join!(gateway.post("/v1/chat/completions", &body), refusing);
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "Fine.");
+    assert_eq!(asked, [3900, 1000]);
 }
 
 /// In words that programs know, and with a code after which they do not try again: what could be left out was.

@@ -120,6 +120,8 @@ pub(in crate::server) struct RequestContext<'a> {
     pub(in crate::server) lookup: &'a dyn TurnLookup,
     pub(in crate::server) models: &'a Models,
     pub(in crate::server) labels: Labels,
+    /// The configured sources that offer no tools now.
+    pub(in crate::server) empty_sources: Vec<String>,
     pub(in crate::server) shown: ServerItems,
     /// The session that a new chain begins.
     pub(in crate::server) new_session_id: String,
@@ -207,7 +209,7 @@ impl Request {
         let model = raw.model.as_deref().unwrap_or_default();
         let ChosenModel { upstream, tools, .. } = models.choose(model)?;
         let RequestTools { client_tools: brought, server_tools: offered, confirm } =
-            tools::read(given, tools, &labels)?;
+            tools::read(given, tools, &labels, &context.empty_sources)?;
         let chosen = raw
             .tool_choice
             .as_ref()

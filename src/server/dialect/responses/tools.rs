@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::namespaces;
 use super::server_items::Labels;
+use crate::gateway::BeginError;
 use crate::server::dialect::{client_tools, tool_choice};
 use crate::server::refusal::Refusal;
 use crate::text::quote;
@@ -24,13 +25,15 @@ pub(super) struct RequestTools {
 }
 
 /// Reads `tools`. Those that only another service could run are skipped, because some clients always
-/// send them. `allowed` are the server tools that the model's name allows.
+/// send them. `allowed` are the server tools that the model's name allows. A client that asks for one of `empty_sources` is
+/// told to wait: it may be starting.
 pub(super) fn read(
     tools: &[Value],
     allowed: Option<Vec<String>>,
     labels: &Labels,
+    empty_sources: &[String],
 ) -> Result<RequestTools, Refusal> {
-    let mut read = servers(tools, labels)?;
+    let mut read = servers(tools, labels, empty_sources)?;
     read.server_tools = tool_choice::both(read.server_tools, allowed);
     let functions: Vec<_> = functions(tools).collect();
     let functions = functions.iter().map(|tool| &**tool);
@@ -72,7 +75,11 @@ pub(super) fn namespace_of(tools: &[Value]) -> BTreeMap<String, String> {
 
 /// The server tools. An `mcp` entry with a known label offers only the tools of that source.
 /// A client's own servers are never called: they could be anywhere in the operator's network.
-fn servers(tools: &[Value], labels: &Labels) -> Result<RequestTools, Refusal> {
+fn servers(
+    tools: &[Value],
+    labels: &Labels,
+    empty_sources: &[String],
+) -> Result<RequestTools, Refusal> {
     let mut server_tools: Option<Vec<String>> = None;
     let mut confirm = None;
     for tool in tools.iter().filter(|tool| tool["type"] == "mcp") {
@@ -82,6 +89,10 @@ fn servers(tools: &[Value], labels: &Labels) -> Result<RequestTools, Refusal> {
         if specs.is_empty() {
             if is_elsewhere {
                 continue;
+            }
+            if empty_sources.iter().any(|name| name == label) {
+                let why = format!("{label} offers no tools at the moment; try again later");
+                return Err(Refusal::Begin(BeginError::ToolsUnavailable(why)));
             }
             // A restriction must not be lost with a typo: without the entry, all tools are offered.
             return Err(no_such_label(label, labels));

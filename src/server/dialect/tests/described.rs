@@ -271,6 +271,7 @@ pub(super) fn try_respond(body: &Value, shown: ServerItems) -> Result<ParsedRequ
         lookup: &NoTurns,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: Labels(Registry::default().into()),
+        empty_sources: Vec::new(),
         shown,
         new_session_id: "resp-000000000000000000000000000000aa".to_owned(),
         clock: || 7,

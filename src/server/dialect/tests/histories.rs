@@ -136,7 +136,7 @@ impl Api {
                     images: ImageReader::new(true),
                     lookup,
                     models: &models,
-                    labels: Labels(Registry::default().into()),
+                    labels: Labels(Registry::default().into()), empty_sources: Vec::new(),
                     shown: ServerItems::McpCall,
                     new_session_id: "resp-000000000000000000000000000000aa".to_owned(),
                     clock: || 7,

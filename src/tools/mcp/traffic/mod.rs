@@ -13,7 +13,6 @@
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
 
-mod asked;
 mod budget;
 mod given_up;
 mod open_call;
@@ -37,9 +36,9 @@ use tracing::debug;
 
 use crate::limits::mcp::OPEN_CALLS_MAX;
 use crate::tools::mcp::{cause, message};
-use asked::Asked;
 use budget::Budget;
 use given_up::GivenUp;
+use server_requests::ServerRequests;
 
 pub(super) use open_call::OpenCall;
 
@@ -64,7 +63,7 @@ struct Shared {
 struct Requests {
     /// Requests without an answer, by their ids on the wire.
     open: HashMap<RequestId, Request>,
-    asked: Asked,
+    server: ServerRequests,
     /// Calls by their progress tokens.
     by_token: HashMap<ProgressToken, Arc<OpenCall>>,
     /// Ids of calls on the wire, by rmcp's.
@@ -103,7 +102,7 @@ impl Default for Traffic {
     fn default() -> Self {
         let requests = Requests {
             open: HashMap::new(),
-            asked: Asked::default(),
+            server: ServerRequests::default(),
             by_token: HashMap::new(),
             ids: HashMap::new(),
             next: first_id(),
@@ -202,7 +201,7 @@ impl Traffic {
                 Some(RxJsonRpcMessage::<RoleClient>::Notification(sent))
             }
             RxJsonRpcMessage::<RoleClient>::Request(request) => {
-                let is_admitted = self.shared.requests.lock().asked.admit(&request);
+                let is_admitted = self.shared.requests.lock().server.admit(&request);
                 is_admitted.then_some(RxJsonRpcMessage::<RoleClient>::Request(request))
             }
         }
@@ -215,12 +214,12 @@ impl Traffic {
 
     /// An answer to the server's own request is about to be sent.
     fn answers(&self, id: &RequestId) {
-        self.shared.requests.lock().asked.answering(id);
+        self.shared.requests.lock().server.begin_answer(id);
     }
 
     /// An answer to the server's own request has been sent.
     fn has_answered(&self, id: &RequestId) {
-        self.shared.requests.lock().asked.answered(id);
+        self.shared.requests.lock().server.end_answer(id);
     }
 
     /// The id in rmcp of a request that is answered; `None` if it is not open.
@@ -255,7 +254,7 @@ impl Traffic {
                 if let Some(id) = &cancelled.params.request_id
                     && !is_too_much
                 {
-                    requests.asked.cancel(id);
+                    requests.server.cancel(id);
                 }
                 is_too_much
             }
@@ -398,5 +397,6 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
     }
 }
 
+mod server_requests;
 #[cfg(test)]
 mod tests;

@@ -57,7 +57,9 @@ impl Decode for Decoder {
         if let Some(shape) = &self.shape
             && let Some((words, body)) = shape.recognise(data)
         {
-            self.calls.end_whole(&mut *sink);
+            if !body.is_empty() {
+                self.calls.complete_whole(&mut *sink);
+            }
             if self.spoken.say(words, body, &mut *sink).is_some() {
                 return Ok(());
             }
@@ -138,7 +140,7 @@ impl Decoder {
         let text = content.or(refusal);
         for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
             let Some(raw) = raw else { continue };
-            self.calls.end_whole(&mut sink);
+            self.calls.complete_whole(&mut sink);
             self.say(words, raw, &mut sink).ok_or(FrameError::Malformed)?;
         }
         // Some servers send an empty list with every word.

@@ -147,8 +147,8 @@ fn tools_without_a_schema_of_the_client_are_skipped() {
     ]);
     let tools = turn(&json!({ "tools": tools })).client_tools;
     assert_eq!(tools.beside(&crate::tools::Catalog::default()).names(), ["open"]);
-    assert!(tools.knows("bash"), "the client runs it, so no tool of ours does in its place");
-    assert!(!tools.knows("web_search"), "Anthropic would");
+    assert!(tools.runs("bash"), "the client runs it, so no tool of ours does in its place");
+    assert!(!tools.runs("web_search"), "Anthropic would");
 }
 
 #[test]

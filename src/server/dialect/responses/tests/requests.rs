@@ -52,6 +52,7 @@ fn parsed_with(
         lookup: &NoTurns,
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
+        empty_sources: vec!["starting".to_owned()],
         shown,
         new_session_id: SESSION.to_owned(),
         clock: || 7,

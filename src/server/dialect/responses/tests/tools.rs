@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::requests::{function, turn, with};
+use crate::gateway::BeginError;
 use crate::server::dialect::responses::request::Referents;
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
@@ -22,7 +23,15 @@ fn no_tool_of_ours_takes_the_place_of_a_custom_one() {
     let inside = json!({"type": "namespace", "name": "n", "tools": [patch]});
     let turn = turn(&json!({"tools": [patch, inside]}));
     assert!(turn.client_tools.is_empty());
-    assert!(turn.client_tools.knows("patch") && turn.client_tools.knows("n__patch"));
+    assert!(turn.client_tools.runs("patch") && turn.client_tools.runs("n__patch"));
+}
+
+#[test]
+fn a_source_that_is_starting_is_waited_for() {
+    let tools = json!([{"type": "mcp", "server_label": "starting"}]);
+    let body = json!({"model": "m", "input": "Hi.", "tools": tools});
+    let refused = with(Referents::default(), &body);
+    assert!(matches!(refused, Err(Refusal::Begin(BeginError::ToolsUnavailable(_)))));
 }
 
 /// Without the entry, all tools would be offered.

@@ -74,7 +74,7 @@ impl Assembler {
                 let announced =
                     self.find(piece).filter(|at| self.open()[*at].named.is_announced_again);
                 let name = announced.map(|at| self.open()[at].name.clone());
-                self.end_whole(&mut sink);
+                self.complete_whole(&mut sink);
                 let named = Names { index: piece.index, ..Names::default() };
                 let at = self.calls.begin(named, &mut sink)?;
                 self.calls.get_mut(at).name =
@@ -95,8 +95,9 @@ impl Assembler {
         Ok(())
     }
 
-    /// Hands out the calls to which nothing can be added, because the model goes on with words: it may be stopped there.
-    pub(crate) fn end_whole(&mut self, mut sink: impl FnMut(Delta<'_>)) {
+    /// Hands out the calls that are surely whole. Call this before words or another call: a stop text may end the round
+    /// there.
+    pub(crate) fn complete_whole(&mut self, mut sink: impl FnMut(Delta<'_>)) {
         self.calls.complete(&mut sink, is_surely_whole);
     }
 

@@ -1,5 +1,5 @@
-//! What the server asks: its own requests that are still to be answered. Their number and size are limited, because an
-//! answer repeats the id and may repeat the method, and waits until the server reads it.
+//! The server's own requests that await an answer. Their number and size are limited: an answer repeats the id, may
+//! repeat the method, and stays in memory until the server reads it.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use crate::limits::mcp::{
 
 /// The server's requests without an answer, by their ids.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ServerRequests {
     requests: HashMap<RequestId, Unanswered>,
     /// The sum of their sizes.
     bytes: usize,
@@ -26,8 +26,8 @@ struct Unanswered {
     is_sending: bool,
 }
 
-impl Asked {
-    /// Whether a request may be answered. If so, it counts until [`Self::answered`] or [`Self::cancel`].
+impl ServerRequests {
+    /// Whether a request may be answered. If so, it counts until [`Self::end_answer`] or [`Self::cancel`].
     pub(super) fn admit(&mut self, request: &JsonRpcRequest<ServerRequest>) -> bool {
         let is_short = match &request.id {
             NumberOrString::Number(_) => true,
@@ -50,13 +50,13 @@ impl Asked {
     }
 
     /// The answer is about to be sent.
-    pub(super) fn answering(&mut self, id: &RequestId) {
+    pub(super) fn begin_answer(&mut self, id: &RequestId) {
         let none = Unanswered { bytes: 0, is_sending: true };
         self.requests.entry(id.clone()).or_insert(none).is_sending = true;
     }
 
     /// The answer has been sent.
-    pub(super) fn answered(&mut self, id: &RequestId) {
+    pub(super) fn end_answer(&mut self, id: &RequestId) {
         if let Some(request) = self.requests.remove(id) {
             self.bytes -= request.bytes;
         }
@@ -65,7 +65,7 @@ impl Asked {
     /// The server wants no answer, which counts if none is on its way.
     pub(super) fn cancel(&mut self, id: &RequestId) {
         if self.requests.get(id).is_some_and(|request| !request.is_sending) {
-            self.answered(id);
+            self.end_answer(id);
         }
     }
 }
@@ -133,34 +133,34 @@ mod tests {
     #[test]
     fn an_answer_repeats_no_long_id() {
         let ping = |bytes| request("x".repeat(bytes), "ping", &json!({}));
-        let mut asked = Asked::default();
-        assert!(asked.admit(&ping(SERVER_REQUEST_ID_BYTES_MAX)));
-        assert!(!asked.admit(&ping(SERVER_REQUEST_ID_BYTES_MAX + 1)));
+        let mut requests = ServerRequests::default();
+        assert!(requests.admit(&ping(SERVER_REQUEST_ID_BYTES_MAX)));
+        assert!(!requests.admit(&ping(SERVER_REQUEST_ID_BYTES_MAX + 1)));
     }
 
     #[test]
     fn only_a_question_may_be_long() {
-        let mut asked = Asked::default();
-        assert!(asked.admit(&long(1, "a/method", SERVER_REQUEST_BYTES_MAX)));
-        assert!(!asked.admit(&long(2, "a/method", SERVER_REQUEST_BYTES_MAX + 1)));
-        assert!(!asked.admit(&request(3, &"m".repeat(SERVER_REQUEST_BYTES_MAX), &json!({}))));
-        assert!(asked.admit(&long(4, "elicitation/create", SERVER_REQUEST_BYTES_MAX + 1)));
+        let mut requests = ServerRequests::default();
+        assert!(requests.admit(&long(1, "a/method", SERVER_REQUEST_BYTES_MAX)));
+        assert!(!requests.admit(&long(2, "a/method", SERVER_REQUEST_BYTES_MAX + 1)));
+        assert!(!requests.admit(&request(3, &"m".repeat(SERVER_REQUEST_BYTES_MAX), &json!({}))));
+        assert!(requests.admit(&long(4, "elicitation/create", SERVER_REQUEST_BYTES_MAX + 1)));
     }
 
     #[test]
     fn questions_without_an_answer_are_limited_together() {
         const HALF: usize = SERVER_REQUESTS_BYTES_MAX / 2;
         let question = |id, bytes| long(id, "elicitation/create", bytes);
-        let mut asked = Asked::default();
-        assert!(asked.admit(&question(1, HALF)));
-        assert!(!asked.admit(&question(2, HALF + 1)));
-        assert!(asked.admit(&question(2, HALF)));
-        assert!(!asked.admit(&request(3, "ping", &json!({}))));
-        asked.answering(&id(1));
-        asked.cancel(&id(1));
-        assert!(!asked.admit(&question(3, HALF)), "the answer is on its way");
-        asked.answered(&id(1));
-        asked.cancel(&id(2));
-        assert!(asked.admit(&question(3, 2 * HALF)));
+        let mut requests = ServerRequests::default();
+        assert!(requests.admit(&question(1, HALF)));
+        assert!(!requests.admit(&question(2, HALF + 1)));
+        assert!(requests.admit(&question(2, HALF)));
+        assert!(!requests.admit(&request(3, "ping", &json!({}))));
+        requests.begin_answer(&id(1));
+        requests.cancel(&id(1));
+        assert!(!requests.admit(&question(3, HALF)), "the answer is on its way");
+        requests.end_answer(&id(1));
+        requests.cancel(&id(2));
+        assert!(requests.admit(&question(3, 2 * HALF)));
     }
 }

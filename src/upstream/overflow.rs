@@ -10,11 +10,11 @@
 
 /// What was too long for the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Excess {
+pub(super) enum Overflow {
     /// The prompt alone.
     Prompt,
     /// The prompt together with the longest answer.
-    Answer(TokenCounts),
+    PromptAndAnswer(TokenCounts),
     /// One or the other: the server gives no numbers.
     Unclear,
 }
@@ -26,21 +26,31 @@ pub(super) struct TokenCounts {
     pub(super) input: u32,
     /// Those that the model's context holds.
     pub(super) context: u32,
+    /// Whether the prompt may have more: some servers stop counting once it is too much.
+    pub(super) is_least: bool,
 }
+
+/// What vLLM says if it has counted no more of the prompt than what the answer leaves, and one token.
+const STOPS_COUNTING: [&str; 3] = ["at least", "maximum input length", "upper bound"];
 
 impl TokenCounts {
     /// Reads them from a refusal in the words of vLLM, `SGLang`, `OpenRouter`, llama-cpp-python or `OpenAI`.
     pub(super) fn read(message: &str) -> Option<Self> {
         let message = message.to_ascii_lowercase();
         let context = numbers(&message).find(|it| it.before.contains("context length"))?.value;
-        let counted = numbers(&message).filter(|it| it.value != context);
-        let input = { counted }.find(Number::counts_input)?.value;
-        Some(Self { input, context })
+        let input = numbers(&message).find(|it| it.value != context && it.counts_input())?.value;
+        let is_least = STOPS_COUNTING.iter().any(|words| message.contains(words));
+        Some(Self { input, context, is_least })
     }
 
-    /// How long an answer may be.
+    /// How long an answer may be at most.
     pub(super) const fn room(self) -> u32 {
         self.context.saturating_sub(self.input)
+    }
+
+    /// How much of the context is an answer's: if it asks for more, that may be too much.
+    pub(super) const fn fair_share(self) -> u32 {
+        self.context / 4
     }
 }
 
@@ -97,7 +107,7 @@ mod tests {
             ),
             (
                 "This model's maximum context length is 32768 tokens. However, you requested 30500 output tokens \
-                 and your prompt contains 2300 input tokens, for a total of 32800 tokens. Please reduce the length \
+                 and your prompt contains at least 2300 input tokens, for a total of 32800 tokens. Please reduce the length \
                  of the input prompt or the number of requested output tokens.",
                 Some((2300, 32768)),
             ),
@@ -127,14 +137,26 @@ mod tests {
             ("context length", None),
             ("", None),
         ] {
-            let expected = counts.map(|(input, context)| TokenCounts { input, context });
-            assert_eq!(TokenCounts::read(message), expected, "{message}");
+            let read = TokenCounts::read(message).map(|it| (it.input, it.context));
+            assert_eq!(read, counts, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_stops_counting_is_known() {
+        for (message, is_least) in [
+            ("context length is 9 tokens; your prompt contains at least 7 input tokens", true),
+            ("context length is 9, you passed 7 input tokens; a maximum input length of 6", true),
+            ("context length is 9 tokens, an upper bound for 0 input tokens", true),
+            ("context length is 9 tokens; your prompt contains 7 input tokens", false),
+        ] {
+            assert_eq!(TokenCounts::read(message).unwrap().is_least, is_least, "{message}");
         }
     }
 
     #[test]
     fn the_room_for_an_answer_is_what_the_prompt_leaves() {
-        let room = |input, context| TokenCounts { input, context }.room();
+        let room = |input, context| TokenCounts { input, context, is_least: false }.room();
         assert_eq!([room(90, 100), room(100, 100), room(101, 100)], [10, 0, 0]);
     }
 }

@@ -11,22 +11,22 @@ use crate::limits::process::END_WAIT;
 
 /// How many programs run for the calls of each session. Copies share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sessions {
+pub(super) struct RunningPrograms {
     running: Arc<watch::Sender<HashMap<Arc<str>, usize>>>,
 }
 
 /// A program that runs for a call of this session. **Drop it when the program has ended**, with all that it has started.
 #[derive(Debug)]
-pub(super) struct RunningFor {
+pub(super) struct RunningProgram {
     session: Arc<str>,
-    sessions: Sessions,
+    programs: RunningPrograms,
 }
 
-impl Sessions {
+impl RunningPrograms {
     /// A program begins.
-    pub(super) fn begin(&self, session: Arc<str>) -> RunningFor {
+    pub(super) fn begin(&self, session: Arc<str>) -> RunningProgram {
         self.running.send_modify(|running| *running.entry(Arc::clone(&session)).or_default() += 1);
-        RunningFor { session, sessions: self.clone() }
+        RunningProgram { session, programs: self.clone() }
     }
 
     /// Waits until no program of this session runs, for at most [`END_WAIT`].
@@ -36,9 +36,9 @@ impl Sessions {
     }
 }
 
-impl Drop for RunningFor {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
-        self.sessions.running.send_modify(|running| {
+        self.programs.running.send_modify(|running| {
             let Some(programs) = running.get_mut(&self.session) else { return };
             *programs -= 1;
             if *programs == 0 {
@@ -56,24 +56,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_session_is_settled_when_the_last_of_its_programs_has_ended() {
-        let sessions = Sessions::default();
-        let (first, second) = (sessions.begin("a".into()), sessions.begin("a".into()));
+        let programs = RunningPrograms::default();
+        let (first, second) = (programs.begin("a".into()), programs.begin("a".into()));
         let begun = Instant::now();
-        sessions.settled("b").await;
+        programs.settled("b").await;
         drop(first);
-        assert!(timeout(END_WAIT / 2, sessions.settled("a")).await.is_err());
+        assert!(timeout(END_WAIT / 2, programs.settled("a")).await.is_err());
         drop(second);
-        sessions.settled("a").await;
+        programs.settled("a").await;
         assert_eq!(begun.elapsed(), END_WAIT / 2);
-        assert!(sessions.running.borrow().is_empty());
+        assert!(programs.running.borrow().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_program_that_cannot_be_ended_is_not_waited_for_any_longer() {
-        let sessions = Sessions::default();
-        let _running = sessions.begin("a".into());
+        let programs = RunningPrograms::default();
+        let _running = programs.begin("a".into());
         let begun = Instant::now();
-        sessions.settled("a").await;
+        programs.settled("a").await;
         assert_eq!(begun.elapsed(), END_WAIT);
     }
 }
