@@ -16,15 +16,16 @@ use tracing::{debug, info, warn};
 use super::Server;
 use super::failed::Failed;
 use crate::limits::upstream as limits;
+use crate::upstream::extra_sampling::ExtraSampling;
 use crate::upstream::overflow::{Overflow, TokenCounts};
 use crate::upstream::{History, Images, Message, Round, RoundRequest, Sampling, Way};
 
 impl Server {
-    /// Opens a round with this sampling, with as much of the conversation as the model's context can hold.
+    /// Opens a round with this extra sampling, with as much of the conversation as the model's context can hold.
     pub(super) async fn open_fitting(
         &self,
         request: &RoundRequest,
-        sampling: &Sampling,
+        extra: &ExtraSampling,
         history: History,
         prefills: bool,
     ) -> Result<Round, Failed> {
@@ -35,7 +36,7 @@ impl Server {
         let tightness = self.tightness.load(Ordering::Relaxed).max(of_context);
         let joins_system = self.refuses_system.load(Ordering::Relaxed);
         let way = Way { prefills, tightness, joins_system, ..found };
-        let mut fit = Fit::new(request, sampling, way);
+        let mut fit = Fit::new(request, extra, way);
         loop {
             let (sampling, way) = (&fit.sampling, fit.way);
             let failed = match self.open_with(request, sampling, way, fit.drops_images).await {
@@ -128,8 +129,8 @@ struct Fit<'r> {
 }
 
 impl<'r> Fit<'r> {
-    fn new(request: &'r RoundRequest, sampling: &Sampling, way: Way) -> Self {
-        let sampling = sampling.clone();
+    fn new(request: &'r RoundRequest, extra: &ExtraSampling, way: Way) -> Self {
+        let sampling = Sampling { extra: extra.clone(), ..request.sampling.clone() };
         let (drops_images, answer_may_be_why) = (false, false);
         Self {
             request,

@@ -65,22 +65,19 @@ impl Server {
     ) -> Result<Round, Failed> {
         let replacements = self.replacements();
         let sent = self.refused_sampling.taken_from(&request.sampling.extra);
-        let with = |extra| Sampling { extra, ..request.sampling.clone() };
-        let mut sampling = with(sent.clone());
-        let mut failed = match self.open_fitting(request, &sampling, history, prefills).await {
+        let mut extra = sent.clone();
+        let mut failed = match self.open_fitting(request, &extra, history, prefills).await {
             Ok(round) => return Ok(round),
             Err(failed) => failed,
         };
-        while let Some(refusal) = failed.rejection.as_deref()
-            && !sampling.extra.is_empty()
-        {
-            sampling = with(sampling.extra.without_blamed(refusal));
+        while let Some(refusal) = failed.rejection.as_deref().filter(|_| !extra.is_empty()) {
+            extra = extra.without_blamed(refusal);
             debug!(reason = %failed.failure.message, "asking again with less extra sampling");
-            failed = match self.open_fitting(request, &sampling, history, prefills).await {
+            failed = match self.open_fitting(request, &extra, history, prefills).await {
                 Ok(round) => {
                     warn!(reason = %failed.failure.message, "the model server does not take all fields of the client");
                     if self.replacements() == replacements {
-                        self.refused_sampling.note(&sent, &sampling.extra);
+                        self.refused_sampling.note(&sent, &extra);
                     }
                     return Ok(round);
                 }
