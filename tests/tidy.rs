@@ -115,6 +115,7 @@ const ROWS: &[Row] = &[
     row("tools/mcp/stdio", Io, &["limits", "text"]),
     row("tools/mcp/stdio/lines", Nothing, &["limits"]),
     row("tools/mcp/tool/result", Nothing, &["limits", "text"]),
+    row("tools/mcp/traffic/server_requests", Nothing, &["limits", "text"]),
     row("tools/source", Nothing, &["limits", "text"]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry", "trace_context"]),

@@ -2,7 +2,6 @@
 //! repeat the method, and stays in memory until the server reads it.
 
 use std::collections::HashMap;
-use std::io;
 
 use rmcp::model::{JsonRpcRequest, NumberOrString, RequestId, ServerRequest};
 
@@ -10,6 +9,7 @@ use crate::limits::mcp::{
     SERVER_REQUEST_BYTES_MAX, SERVER_REQUEST_ID_BYTES_MAX, SERVER_REQUESTS_BYTES_MAX,
     SERVER_REQUESTS_MAX,
 };
+use crate::text::json_len;
 
 /// The server's requests without an answer, by their ids.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl ServerRequests {
         {
             return false;
         }
-        let (bytes, left) = (size(request), SERVER_REQUESTS_BYTES_MAX - self.bytes);
+        let (bytes, left) = (json_len(request), SERVER_REQUESTS_BYTES_MAX - self.bytes);
         let most = if is_question(&request.request) { left } else { SERVER_REQUEST_BYTES_MAX };
         if bytes > most.min(left) {
             return false;
@@ -79,29 +79,6 @@ fn is_question(request: &ServerRequest) -> bool {
     }
 }
 
-/// How long a request is as JSON.
-fn size(request: &JsonRpcRequest<ServerRequest>) -> usize {
-    let mut counted = Counted(0);
-    match serde_json::to_writer(&mut counted, request) {
-        Ok(()) => counted.0,
-        Err(_) => usize::MAX,
-    }
-}
-
-/// Counts what is written.
-struct Counted(usize);
-
-impl io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -121,8 +98,8 @@ mod tests {
     /// A request of this method that is exactly this long.
     fn long(id: usize, method: &str, bytes: usize) -> JsonRpcRequest<ServerRequest> {
         let of = |text: usize| request(id, method, &json!({ "x": "x".repeat(text) }));
-        let request = of(bytes - size(&of(0)));
-        assert_eq!(size(&request), bytes);
+        let request = of(bytes - json_len(&of(0)));
+        assert_eq!(json_len(&request), bytes);
         request
     }
 
