@@ -12,7 +12,7 @@ use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin, Wri
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
 use crate::orchestrator::repeats;
-use crate::tools::{Policy, ToolSpec};
+use crate::tools::Policy;
 
 /// The result of checking a whole call.
 enum Verdict {
@@ -111,7 +111,7 @@ impl OpenRound<'_> {
             self.core.calls[at].wait(facts, arguments, is_changed);
             return Verdict::Untold;
         }
-        let checked = self.check_arguments(at, written, &arguments, is_changed);
+        let checked = self.check_arguments(at, written, &arguments);
         let verdict = match checked {
             Ok(needs) => {
                 facts.needs = needs;
@@ -130,7 +130,6 @@ impl OpenRound<'_> {
         at: CallAt,
         written: &Written,
         arguments: &Value,
-        is_changed: bool,
     ) -> Result<Vec<CallAt>, Rejection> {
         let name = &*written.name;
         let origin = &self.core.calls[at].origin;
@@ -138,16 +137,14 @@ impl OpenRound<'_> {
             // It was checked when it began, and its tool may have changed since.
             return Ok(Vec::new());
         }
-        let spec = self.core.setup.spec(name);
-        let is_known = spec.is_some();
+        let is_known = self.core.setup.spec(name).is_some();
         let named = if is_known {
             self.core.calls.named(self.round.first_call, at, arguments)?
         } else {
             Vec::new()
         };
-        // Clients get the text as it was written, unless something in it is replaced.
-        let keeps_text = spec.is_none_or(ToolSpec::is_clients) && !is_changed && named.is_empty();
-        if let Some(number) = written.arguments.long_integer().filter(|_| !keeps_text) {
+        // Whoever reads them, the gateway or a client, would read another number.
+        if let Some(number) = written.arguments.long_integer().filter(|_| is_known) {
             return Err(Rejection::LongInteger(number.to_owned()));
         }
         if named.is_empty() {
