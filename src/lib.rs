@@ -75,6 +75,7 @@ pub mod config;
 pub mod conversation;
 #[cfg(test)]
 mod corpus;
+mod error_chain;
 pub mod event;
 pub mod gateway;
 mod hidden_key;

@@ -54,7 +54,7 @@ impl ConnectFault {
     }
 }
 
-/// The error of TLS in this error. An I/O error has it inside, and does not name it as its source.
+/// The TLS error inside this one. An `io::Error` holds it, but does not return it as its source.
 pub(crate) fn tls_error<'e>(mut error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     loop {
         if let Some(error) = error.downcast_ref() {

@@ -7,7 +7,7 @@ use super::{KIB, MIB};
 /// A prompt from standard input, in bytes. The gateway's own limit, `server.max_body_bytes`, is
 /// usually lower.
 pub const PROMPT_BYTES_MAX: usize = 16 * MIB;
-/// A line that a terminal collects while nobody reads it, in bytes: Linux's own limit.
+/// The longest line that a terminal keeps until it is read, in bytes: Linux's own limit.
 pub const TYPED_BYTES_MAX: usize = 4096;
 /// An answer that is not a stream, in bytes: a session with its transcript is the longest.
 pub const ANSWER_BYTES_MAX: usize = 64 * MIB;

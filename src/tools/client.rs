@@ -179,8 +179,8 @@ impl ClientTools {
     /// The gateway's tools, minus those whose names belong to client tools that are not offered.
     #[must_use]
     pub fn without_reserved(&self, ours: &Catalog) -> Catalog {
-        let is_ours = |name: &str| self.has(name) || !self.reserved.contains(name);
-        if ours.specs().all(|spec| is_ours(&spec.name)) {
+        let is_ours = |name: &str| !self.reserved.contains(name) || self.has(name);
+        if self.reserved.is_empty() || ours.specs().all(|spec| is_ours(&spec.name)) {
             return ours.clone();
         }
         let positions = 0..ours.specs().len();

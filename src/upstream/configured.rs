@@ -100,7 +100,7 @@ impl Upstream {
             Backend::Local(model) => {
                 let contract = self.contract.or_taught();
                 let way = Way { prefills: true, ..Way::of(contract, self.history) };
-                let request = request.render(way, &Images::new());
+                let request = request.render(way, &request.sampling, &Images::new());
                 let round = Round::local(model.answer(&request), contract);
                 let mut round = round.prefilled(request.is_prefilled);
                 round.begin().await?;

@@ -250,9 +250,9 @@ impl ToolChoice {
 }
 
 impl RoundRequest {
-    /// Renders the request for an upstream whose model is asked like this and sees these images.
+    /// Renders the request for an upstream whose model is asked like this, with this sampling, and sees these images.
     #[must_use]
-    pub(crate) fn render(&self, way: Way, images: &Images) -> ChatRequest {
+    pub(crate) fn render(&self, way: Way, sampling: &Sampling, images: &Images) -> ChatRequest {
         let contract = way.contract;
         // Native calls go back natively: as text, they would teach the model to write calls as text.
         let history = if contract.is_in_text() { way.history } else { History::Native };
@@ -263,7 +263,7 @@ impl RoundRequest {
         ChatRequest {
             is_prefilled: messages.last().is_some_and(|last| last.role == Role::Assistant),
             messages,
-            sampling: self.sampling.clone(),
+            sampling: sampling.clone(),
             tools: Arc::clone(&self.tools),
             named: Arc::clone(&self.named),
             tool_choice: self.tool_choice.clone(),

@@ -87,8 +87,8 @@ impl Settings {
         Self(termios::tcgetattr(io::stdin()).ok())
     }
 
-    /// A line that was typed while nobody asked for one. The editor would take all such lines at once, and lose those
-    /// after the first.
+    /// A line that was typed before it was asked for. The editor would read all such lines at once, and lose all but the
+    /// first.
     ///
     /// # Errors
     /// If the terminal cannot be read.

@@ -144,7 +144,7 @@ impl OpenRound<'_> {
             Vec::new()
         };
         // Whoever reads them, the gateway or a client, would read another number.
-        if let Some(number) = written.arguments.long_integer().filter(|_| is_known) {
+        if is_known && let Some(number) = written.arguments.long_integer() {
             return Err(Rejection::LongInteger(number.to_owned()));
         }
         if named.is_empty() {

@@ -1,7 +1,5 @@
 //! Requests to the collector.
 
-use std::error::Error;
-use std::iter;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::proto::{ExportResponse, PartialSuccess};
+use crate::error_chain::with_causes;
 use crate::http;
 use crate::limits::telemetry::{
     COLLECTOR_ANSWER_BYTES_MAX, COLLECTOR_ATTEMPTS_MAX, COLLECTOR_BACKOFF, COLLECTOR_TIMEOUT,
@@ -141,19 +140,6 @@ impl Client {
         };
         timeout(COLLECTOR_TIMEOUT, exchange).await.unwrap_or(Err(PostError::TimedOut))
     }
-}
-
-/// An error with all that caused it: `client error (Connect): tcp connect error: Connection refused (os error 111)`.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut told = error.to_string();
-    for cause in iter::successors(error.source(), |error| (*error).source()) {
-        let cause = cause.to_string();
-        // Errors that only wrap another one repeat it.
-        if !told.ends_with(&cause) {
-            told.extend([": ", &cause]);
-        }
-    }
-    told
 }
 
 /// Scheme, host and port, without a name and a password.

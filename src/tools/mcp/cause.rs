@@ -7,6 +7,7 @@ use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 
 use super::http::{HttpError, why_unreadable};
+use crate::error_chain::root_cause;
 use crate::tools::ToolFault;
 use crate::tools::oauth::SendError;
 
@@ -112,15 +113,6 @@ pub(super) fn may_run(error: &(dyn Error + 'static)) -> bool {
         Some(HttpError::Client(SendError::Outbound(error))) => !error.is_unsent(),
         _ => false,
     }
-}
-
-/// The innermost cause that says something.
-fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::error::Error;
 use std::io;
-use std::iter;
 use std::time::Duration;
 
+use crate::error_chain::{causes, root_cause};
 use crate::tls::tls_error;
 use crate::tools::ToolFault;
 
@@ -166,14 +166,4 @@ pub(super) enum NotConnected {
 fn innermost(error: &io::Error) -> &io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
     inner.map_or(error, innermost)
-}
-
-/// The innermost cause: "connection refused" rather than "client error".
-fn root_cause(error: &(dyn Error + 'static)) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// An error and all that caused it.
-fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    iter::successors(Some(error), |error| (*error).source())
 }

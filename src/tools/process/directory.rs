@@ -27,7 +27,7 @@ impl Fresh {
     /// A directory among the system's temporary ones.
     ///
     /// # Errors
-    /// If it cannot be made, or its path is not UTF-8: the launcher and the guard are told in JSON.
+    /// If it cannot be made, or if its path is not UTF-8: the launcher and the guard get it in JSON.
     pub(super) fn new() -> io::Result<Self> {
         Self::of(TempDir::with_prefix(PREFIX)?)
     }

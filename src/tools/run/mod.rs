@@ -198,7 +198,7 @@ async fn run_with(
     }
 }
 
-/// Waits until nothing goes on of earlier attempts and calls, if this call changes something.
+/// Waits for what earlier attempts and calls have started, if this call changes something.
 async fn settled(call: &ToolCall) {
     if call.tool.spec().policy.mutates {
         call.tool.settled(&call.session).await;

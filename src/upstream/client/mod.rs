@@ -33,6 +33,7 @@ use tower_service::Service as _;
 
 use self::connection::Connection;
 use self::pool::Pool;
+use crate::error_chain::root_cause;
 use crate::limits::upstream as limits;
 use crate::tls::{self, ConnectFault};
 use crate::upstream::patience::{Patience, Unanswered};
@@ -196,15 +197,6 @@ fn met_stale_connection(outcome: &Result<Answer, ClientError>, after: Duration) 
         Err(_) => false,
     };
     was_closed && after <= limits::STALE_WITHIN
-}
-
-/// The innermost cause of an error: "connection refused" rather than "client error".
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

@@ -6,9 +6,7 @@ use super::Server;
 use super::failed::Failed;
 use super::listing::Known;
 use crate::upstream::models::Flavour;
-use crate::upstream::{
-    ChatRequest, History, Images, Round, RoundFailure, RoundRequest, Sampling, Way,
-};
+use crate::upstream::{History, Images, Round, RoundFailure, RoundRequest, Sampling, Way};
 
 impl Server {
     /// Opens a round. If the model has to go on with a message, and the server does not take one that
@@ -96,10 +94,7 @@ impl Server {
         way: Way,
         drops_images: bool,
     ) -> Result<Round, Failed> {
-        let render = |images: &Images| {
-            let rendered = request.render(way, images);
-            ChatRequest { sampling: sampling.clone(), ..rendered }
-        };
+        let render = |images: &Images| request.render(way, sampling, images);
         let replacements = self.replacements();
         let images = self.images.not_refused(&request.images);
         let shown = if images.is_empty() { Vec::new() } else { render(&images).image_ids() };

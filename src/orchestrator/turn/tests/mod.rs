@@ -183,7 +183,7 @@ impl Scene {
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
                     let way = Way::of(self.turn.contract(), self.history);
-                    self.rounds.push(request.render(way, &request.images));
+                    self.rounds.push(request.render(way, &request.sampling, &request.images));
                     self.asked_first.push(request.asked_first);
                     let turn = conversation::Turn::clone(&so_far);
                     self.journals.push((self.events.len(), turn, tally.clone()));
